@@ -46,3 +46,12 @@ quietly() {
     fi
     return "$status"
 }
+
+# The files of the repository that match the patterns, tracked or about to be, one a line.
+our_files() {
+    git -C "$root" ls-files --cached --others --exclude-standard --deduplicate -- "$@" | while IFS= read -r file; do
+        if [ -f "$root/$file" ]; then
+            echo "$file"
+        fi
+    done
+}

@@ -4,6 +4,7 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 logs=$root/build/log
+shown_lines=30 # of a failed command's output
 # Debian's own compilers and Python, whatever a version manager has put before them.
 PATH=/usr/bin:/bin:/usr/sbin:/sbin:$PATH
 
@@ -41,7 +42,7 @@ quietly() {
     fi
     wait "$pid" || status=$?
     if [ "$status" -ne 0 ]; then
-        tail -n 30 "$log" >&2
+        tail -n "$shown_lines" "$log" >&2
         printf 'error: "%s" failed with status %d; the whole output is in %s\n' "$*" "$status" "$log" >&2
     fi
     return "$status"

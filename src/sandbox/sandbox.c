@@ -66,38 +66,44 @@ static plim_bytes look_up(void *ctx, const char *name)
     for (size_t i = options->setting_count; i-- > 0;)
         if (base_bytes_is(options->settings[i].name, name))
             return options->settings[i].value;
-    return options->ignore_environment ? (plim_bytes){NULL, 0} : core_lookup_environment(NULL, name);
+    return options->ignore_environment ? (plim_bytes){NULL, 0}
+                                       : core_lookup_environment(NULL, name);
 }
 
 static bool known_settings(const plim_local_options *options, plim_error *err)
 {
     for (size_t i = 0; i < options->setting_count; i++) {
         size_t row = 0;
-        while (row < core_setting_count && !base_bytes_is(options->settings[i].name, core_setting_table[row].name))
+        while (row < core_setting_count &&
+               !base_bytes_is(options->settings[i].name, core_setting_table[row].name))
             row++;
         if (row == core_setting_count)
-            return core_refuse_configuration(err, "setting %zu is not one that this library knows", i + 1);
+            return core_refuse_configuration(err, "setting %zu is not one that this library knows",
+                                             i + 1);
     }
     return true;
 }
 
-/* Copy a sized struct over the current layout: a smaller one is older, a larger one asks for what is not known here. */
+/* Copy a sized struct over the current layout: a smaller one is older, a larger one asks for what
+ * is not known here. */
 static bool read_sized(void *to, size_t size, const void *from, plim_error *err)
 {
     size_t stated = from ? *(const size_t *)from : 0;
     if (from && (stated < sizeof(size_t) || stated > size))
         return plim_refuse(err, PLIM_E_INVALID_OPTION, PLIM_CODE_INVALID_ARGUMENT, PLIM_ND_REQUEST,
-                           "a struct states a size of %zu bytes; this library knows %zu", stated, size);
+                           "a struct states a size of %zu bytes; this library knows %zu", stated,
+                           size);
     if (from)
         memcpy(to, from, stated);
     return true;
 }
 
 /*
- * One handle is one caller, and its program decides how fast it calls: the caps of one caller among many do not apply
- * here, the number of runs in flight does.
+ * One handle is one caller, and its program decides how fast it calls: the caps of one caller among
+ * many do not apply here, the number of runs in flight does.
  */
-static bool limits_of(const core_settings *settings, const core_provider_ops *ops, core_limits *limits, plim_error *err)
+static bool limits_of(const core_settings *settings, const core_provider_ops *ops,
+                      core_limits *limits, plim_error *err)
 {
     if (!core_limits_from_settings(settings, ops, limits, err))
         return false;
@@ -111,7 +117,8 @@ static bool open_gate(const plim_local_options *options, core_gate **out, plim_e
     core_settings settings;
     core_limits limits;
     core_provider *provider = NULL;
-    if (!known_settings(options, err) || !core_settings_read(look_up, (void *)(uintptr_t)options, &settings, err))
+    if (!known_settings(options, err) ||
+        !core_settings_read(look_up, (void *)(uintptr_t)options, &settings, err))
         return false;
     const core_provider_ops *ops = providers_find(&settings, err);
     if (!ops || !limits_of(&settings, ops, &limits, err) || !ops->open(&settings, &provider, err))
@@ -140,7 +147,8 @@ static bool open_local(const plim_local_options *given, plim_sandbox **out, plim
     return true;
 }
 
-/* What every call of the interface returns: the class of the error. `err` may be NULL, so the class is kept apart. */
+/* What every call of the interface returns: the class of the error. `err` may be NULL, so the class
+ * is kept apart. */
 static plim_status status_of(bool good, plim_error *local, plim_error *err)
 {
     plim_status status = good ? PLIM_OK : local->status;
@@ -148,7 +156,8 @@ static plim_status status_of(bool good, plim_error *local, plim_error *err)
     return status;
 }
 
-plim_status plim_sandbox_local(const plim_local_options *options, plim_sandbox **out, plim_error *err)
+plim_status plim_sandbox_local(const plim_local_options *options, plim_sandbox **out,
+                               plim_error *err)
 {
     plim_error local = PLIM_ERROR_INIT;
     *out = NULL;
@@ -186,17 +195,18 @@ plim_status plim_sandbox_ready(plim_sandbox *sandbox, plim_cancel *cancel, plim_
 /* ---- running ---- */
 
 /*
- * The order of the contract: the request itself, the floor and the rule against what the provider states, and only
- * then anything that starts a process.
+ * The order of the contract: the request itself, the floor and the rule against what the provider
+ * states, and only then anything that starts a process.
  */
-static bool run_request(plim_sandbox *sandbox, const core_request *request, const run_ctx *ctx, plim_result **out,
-                        plim_error *err)
+static bool run_request(plim_sandbox *sandbox, const core_request *request, const run_ctx *ctx,
+                        plim_result **out, plim_error *err)
 {
     core_description now;
     if (!core_validate(request, err))
         return false;
     if (core_request_grant_profile(request).len)
-        return core_refuse_permission(err, "this grant profile does not exist, or it is not for this caller");
+        return core_refuse_permission(
+            err, "this grant profile does not exist, or it is not for this caller");
     core_gate_describe(sandbox->gate, &now);
     if (!core_check_evidence(&now, request, err))
         return false;
@@ -205,18 +215,19 @@ static bool run_request(plim_sandbox *sandbox, const core_request *request, cons
     return core_gate_run(sandbox->gate, request, (plim_bytes){NULL, 0}, ctx, out, err);
 }
 
-#define DEFINE_RUN(name, kind_name)                                                                                    \
-    plim_status plim_run_##name(plim_sandbox *sandbox, const plim_##name##_request *given, plim_cancel *cancel,        \
-                                plim_result **out, plim_error *err)                                                    \
-    {                                                                                                                  \
-        plim_error local = PLIM_ERROR_INIT;                                                                            \
-        plim_##name##_request request = {.size = 0};                                                                   \
-        core_request inner = {.kind = PLIM_KIND_##kind_name, .options = &request.options, .name = &request};           \
-        run_ctx ctx = context_of(cancel);                                                                              \
-        *out = NULL;                                                                                                   \
-        bool good = read_sized(&request, sizeof(request), given, &local) &&                                            \
-                    run_request(sandbox, &inner, &ctx, out, &local);                                                   \
-        return status_of(good, &local, err);                                                                           \
+#define DEFINE_RUN(name, kind_name)                                                                \
+    plim_status plim_run_##name(plim_sandbox *sandbox, const plim_##name##_request *given,         \
+                                plim_cancel *cancel, plim_result **out, plim_error *err)           \
+    {                                                                                              \
+        plim_error local = PLIM_ERROR_INIT;                                                        \
+        plim_##name##_request request = {.size = 0};                                               \
+        core_request inner = {                                                                     \
+            .kind = PLIM_KIND_##kind_name, .options = &request.options, .name = &request};         \
+        run_ctx ctx = context_of(cancel);                                                          \
+        *out = NULL;                                                                               \
+        bool good = read_sized(&request, sizeof(request), given, &local) &&                        \
+                    run_request(sandbox, &inner, &ctx, out, &local);                               \
+        return status_of(good, &local, err);                                                       \
     }
 
 DEFINE_RUN(javascript, JAVASCRIPT)
@@ -235,7 +246,8 @@ static bool describe(plim_sandbox *sandbox, plim_info **out, plim_error *err)
     return true;
 }
 
-plim_status plim_describe(plim_sandbox *sandbox, plim_cancel *cancel, plim_info **out, plim_error *err)
+plim_status plim_describe(plim_sandbox *sandbox, plim_cancel *cancel, plim_info **out,
+                          plim_error *err)
 {
     (void)cancel; /* a local description is at hand */
     plim_error local = PLIM_ERROR_INIT;

@@ -199,7 +199,6 @@ static wasm_run_end ended(wasm_pool *pool, wasm_worker *worker, progress how, in
         snprintf(run->reason, sizeof(run->reason), "worker broke its protocol");
         return had_started ? WASM_RUN_ABORTED : WASM_RUN_NO_START;
     }
-    (void)pool;
     return WASM_RUN_ABORTED;
 }
 
@@ -226,7 +225,7 @@ static wasm_run_end serve(wasm_pool *pool, wasm_worker *worker, const run_ctx *c
                 return lost(pool, worker, run);
             worker->frames.phase = WASM_PHASE_RUNNING;
         } else if (how != RUNNING) {
-            return ended(pool, worker, how, deadline_ns, run);
+            return ended(worker, how, deadline_ns, run);
         }
     }
 }
@@ -246,5 +245,6 @@ wasm_run_end wasm_run_on(wasm_pool *pool, wasm_worker *worker, plim_bytes source
     else
         end = serve(pool, worker, &bounded, deadline_ns, run);
     run->duration_ns = base_monotonic_ns() - began_ns;
+    worker->idle_due_ns = base_deadline_after_ms(WASM_IDLE_DUE_MS);
     return end;
 }

@@ -20,7 +20,7 @@
     X(NOTHING_RAN, 3, "nothing ran; the reason is on stderr")                                      \
     X(MAY_HAVE_RUN, 4, "an error after which the code may have run")
 
-/* The same for `run -pass-exit`, whose other statuses are the guest's own. */
+/* The same for `run --pass-exit`, whose other statuses are the guest's own. */
 #define CLI_PASSED_EXITS(X)                                                                        \
     X(TIMED_OUT, 124, "timed out")                                                                 \
     X(NOTHING_RAN, 125, "nothing ran")                                                             \

@@ -11,6 +11,11 @@ const cli_flag cli_flag_table[CLI_FLAG_COUNT] = {
 #undef X
 };
 
+const char *cli_flag_dashes(const cli_flag *flag)
+{
+    return flag->name[1] ? "--" : "-";
+}
+
 /* ---- values ---- */
 
 /* Part of a millisecond counts as a whole one: a budget that was asked for is never turned into
@@ -20,7 +25,7 @@ static bool read_duration(const cli_flag *flag, const char *value, int64_t *out_
     int64_t ns;
     if (!base_parse_duration_ns(plim_bytes_of(value), &ns))
         return refuse(err,
-                      "-%s \"%s\" is not a duration such as 250ms, 5s or 1m30s, of 0 or more and "
+                      "--%s \"%s\" is not a duration such as 250ms, 5s or 1m30s, of 0 or more and "
                       "less than 292 years",
                       flag->name, value);
     *out_ms = ns / BASE_NS_PER_MS + (ns % BASE_NS_PER_MS != 0);
@@ -31,13 +36,13 @@ static bool read_switch(const cli_flag *flag, const char *value, bool *out, plim
 {
     *out = !value || strcmp(value, "true") == 0;
     return *out || strcmp(value, "false") == 0 ||
-           refuse(err, "-%s takes true or false, not \"%s\"", flag->name, value);
+           refuse(err, "--%s takes true or false, not \"%s\"", flag->name, value);
 }
 
 static bool add_to_list(const cli_flag *flag, const char *value, cli_list *list, plim_error *err)
 {
     if (list->count == CLI_LIST_MAX)
-        return refuse(err, "-%s is given more than %d times", flag->name, CLI_LIST_MAX);
+        return refuse(err, "--%s is given more than %d times", flag->name, CLI_LIST_MAX);
     list->items[list->count++] = plim_bytes_of(value);
     return true;
 }
@@ -86,12 +91,13 @@ static bool read_flag(int argc, char **argv, int *at, unsigned allowed, cli_opti
                       argument);
     const cli_flag *flag = &cli_flag_table[index];
     if ((out->given & 1u << index) && flag->kind != CLI_KIND_LIST)
-        return refuse(err, "-%s is given twice", flag->name);
+        return refuse(err, "%s%s is given twice", cli_flag_dashes(flag), flag->name);
     out->given |= 1u << index;
     const char *value = equals ? equals + 1 : NULL;
     if (!value && flag->kind != CLI_KIND_SWITCH) {
         if (*at == argc)
-            return refuse(err, "-%s needs a value: %s", flag->name, flag->form);
+            return refuse(err, "%s%s needs a value: %s", cli_flag_dashes(flag), flag->name,
+                          flag->form);
         value = argv[(*at)++];
     }
     return store(flag, value, out, err);

@@ -53,6 +53,9 @@ typedef struct cli_flag {
 
 extern const cli_flag cli_flag_table[CLI_FLAG_COUNT];
 
+/* How texts write a flag: two dashes, or one before a single letter. */
+const char *cli_flag_dashes(const cli_flag *flag);
+
 /* More than the contract's 32 identities, so that the refusal comes from the contract. */
 enum { CLI_LIST_MAX = 64 };
 

@@ -33,7 +33,7 @@ void cli_usage(base_buf *out)
                            "plimsoll " PRODUCT ".\n\nverbs:\n");
     for (size_t i = 0; i < cli_verb_count; i++)
         base_buf_printf(out, "  %-9s %s\n", cli_verb_table[i].name, cli_verb_table[i].summary);
-    base_buf_add_text(out, "\nplimsoll VERB -help shows a verb's flags; plimsoll -version prints "
+    base_buf_add_text(out, "\nplimsoll VERB --help shows a verb's flags; plimsoll --version prints "
                            "the version.\n");
 }
 
@@ -42,7 +42,7 @@ static void add_exits(base_buf *out)
     base_buf_add_text(out, "\nexit status:\n");
 #define X(name, number, meaning) base_buf_printf(out, "  %3d  %s\n", number, meaning);
     CLI_EXITS(X)
-    base_buf_add_text(out, "with -pass-exit the guest's exit code, or:\n");
+    base_buf_add_text(out, "with --pass-exit the guest's exit code, or:\n");
     CLI_PASSED_EXITS(X)
 #undef X
 }
@@ -56,12 +56,13 @@ void cli_verb_usage(const cli_verb *verb, base_buf *out)
         base_buf_add_text(out, "\n");
     add_wrapped(out, verb->detail, 0, 88);
     if (verb->flags)
-        base_buf_add_text(out, "\nflags (-name value or -name=value, one dash or two):\n");
+        base_buf_add_text(out, "\nflags (--name value or --name=value; one dash will do):\n");
     for (size_t i = 0; i < CLI_FLAG_COUNT; i++) {
         const cli_flag *flag = &cli_flag_table[i];
         if (!(verb->flags & 1u << i))
             continue;
-        base_buf_printf(out, "  -%s%s%s\n", flag->name, flag->form[0] ? " " : "", flag->form);
+        base_buf_printf(out, "  %s%s%s%s\n", cli_flag_dashes(flag), flag->name,
+                        flag->form[0] ? " " : "", flag->form);
         add_wrapped(out, flag->help, 8, 80);
     }
     if (verb->flags & CLI_PASS_EXIT)
@@ -91,7 +92,8 @@ static void add_verb_markdown(const cli_verb *verb, base_buf *out)
         const cli_flag *flag = &cli_flag_table[i];
         if (!(verb->flags & 1u << i))
             continue;
-        base_buf_printf(out, "| `-%s%s%s` | ", flag->name, flag->form[0] ? " " : "", flag->form);
+        base_buf_printf(out, "| `%s%s%s%s` | ", cli_flag_dashes(flag), flag->name,
+                        flag->form[0] ? " " : "", flag->form);
         add_cell(out, flag->help);
         base_buf_add_text(out, " |\n");
     }
@@ -108,7 +110,7 @@ void cli_verbs_markdown(base_buf *out)
                            "| Status | Meaning |\n|---|---|\n");
 #define X(name, number, meaning) base_buf_printf(out, "| %d | %s |\n", number, meaning);
     CLI_EXITS(X)
-    base_buf_add_text(out, "\nWith `-pass-exit`, `run` exits with the guest's exit code, or:\n\n"
+    base_buf_add_text(out, "\nWith `--pass-exit`, `run` exits with the guest's exit code, or:\n\n"
                            "| Status | Meaning |\n|---|---|\n");
     CLI_PASSED_EXITS(X)
 #undef X

@@ -30,7 +30,7 @@ int cli_usage_error(const char *verb, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    cli_say("%s; plimsoll %s%s-help shows what is possible", text, verb, verb[0] ? " " : "");
+    cli_say("%s; plimsoll %s%s--help shows what is possible", text, verb, verb[0] ? " " : "");
     return CLI_EXIT_USAGE;
 }
 

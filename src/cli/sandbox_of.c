@@ -28,7 +28,7 @@ int cli_report_error(const plim_error *err, bool json, bool pass_exit)
     else
         cli_say("nothing ran (%s): %s%s", plim_not_dispatched_name(plim_error_not_dispatched(err)),
                 plim_error_message(err),
-                plim_error_status(err) == PLIM_E_DISABLED ? ", or give -provider wasm" : "");
+                plim_error_status(err) == PLIM_E_DISABLED ? ", or give --provider wasm" : "");
     if (json)
         (void)cli_print_json(error_json(err)); /* the exit status tells more than a lost line */
     if (plim_may_have_run(err))

@@ -77,7 +77,7 @@ def test_another_exit_code_is_status_1_and_the_code_on_the_last_line(code, exit_
 
 
 def test_a_timeout_is_status_1_and_keeps_the_output():
-    done = wasm("run", "-timeout", "300ms", "-e", "console.log('a');" + ENDLESS)
+    done = wasm("run", "--timeout", "300ms", "-e", "console.log('a');" + ENDLESS)
     assert (done.returncode, done.stdout) == (1, b"a\n")
     assert ", timed out, " in last_line(done)
 
@@ -97,10 +97,11 @@ def test_two_dashes_end_the_flags(tmp_path):
 
 
 @pytest.mark.parametrize("flags", [
+    ["--provider", "wasm", "--timeout", "5s"],
     ["-provider", "wasm", "-timeout", "5s"],
     ["--provider", "wasm", "--timeout", "5s"],
     ["-provider=wasm", "--timeout=5s"],
-    ["--json=false", "--provider=wasm", "-timeout=0"],
+    ["--json=false", "--provider=wasm", "--timeout=0"],
 ])
 def test_flags_have_one_dash_or_two_and_a_value_after_a_blank_or_an_equals_sign(flags):
     assert plimsoll("run", *flags, "-e", "console.log(1)").stdout == b"1\n"
@@ -108,8 +109,8 @@ def test_flags_have_one_dash_or_two_and_a_value_after_a_blank_or_an_equals_sign(
 
 
 def test_the_flag_wins_over_the_environment():
-    assert wasm("run", "-provider", "disabled", "-e", "1").returncode == 3
-    assert plimsoll("run", "-provider", "wasm", "-e", "1", SANDBOX_PROVIDER="disabled").returncode == 0
+    assert wasm("run", "--provider", "disabled", "-e", "1").returncode == 3
+    assert plimsoll("run", "--provider", "wasm", "-e", "1", SANDBOX_PROVIDER="disabled").returncode == 0
 
 
 def test_says_what_was_cut():
@@ -132,11 +133,11 @@ def test_the_last_line_is_ours_whatever_the_guest_writes():
 @pytest.mark.parametrize("arguments, status", [
     (["-e", "1"], 0),
     (["-e", 'import {exit} from "qjs:std"; exit(7)'], 7),
-    (["-timeout", "200ms", "-e", ENDLESS], 124),
-    (["-floor", "kernel", "-e", "1"], 125),
+    (["--timeout", "200ms", "-e", ENDLESS], 124),
+    (["--floor", "kernel", "-e", "1"], 125),
 ])
 def test_pass_exit(arguments, status):
-    assert wasm("run", "-pass-exit", *arguments).returncode == status
+    assert wasm("run", "--pass-exit", *arguments).returncode == status
 
 
 # ---- nothing ran ----
@@ -149,21 +150,21 @@ def test_nothing_runs_unless_a_provider_is_named():
 
 @pytest.mark.parametrize("floor", ["container", "kernel", "vm"])
 def test_a_floor_above_the_tier_is_refused(floor):
-    assert_nothing_ran(wasm("run", "-floor", floor, "-e", "console.log(1)"), "isolation", f"below the floor {floor}")
-    assert_nothing_ran(plimsoll("run", "-floor", floor, "-e", "1"), "isolation", "disabled")
+    assert_nothing_ran(wasm("run", "--floor", floor, "-e", "console.log(1)"), "isolation", f"below the floor {floor}")
+    assert_nothing_ran(plimsoll("run", "--floor", floor, "-e", "1"), "isolation", "disabled")
 
 
 def test_a_floor_that_is_met_is_no_obstacle():
-    assert wasm("run", "-floor", "process", "-e", "1").returncode == 0
+    assert wasm("run", "--floor", "process", "-e", "1").returncode == 0
 
 
 @pytest.mark.parametrize("floor", ["tank", "", "none", "unknown", "Kernel", "kernel "])
 def test_an_unknown_tier_is_refused(floor):
-    assert_nothing_ran(wasm("run", f"-floor={floor}", "-e", "1"), "request", "process, container, kernel, vm")
+    assert_nothing_ran(wasm("run", f"--floor={floor}", "-e", "1"), "request", "process, container, kernel, vm")
 
 
 def test_an_unknown_provider_is_refused():
-    assert_nothing_ran(plimsoll("run", "-provider", "mars", "-e", "1"), "environment", '"mars"')
+    assert_nothing_ran(plimsoll("run", "--provider", "mars", "-e", "1"), "environment", '"mars"')
     assert_nothing_ran(plimsoll("run", "-e", "1", SANDBOX_PROVIDER="mars"), "environment", '"mars"')
 
 
@@ -210,22 +211,22 @@ def test_a_limit_that_wasm_cannot_enforce_is_refused(name):
 
 @pytest.mark.parametrize("rule", [["oci:a"], ["oci:a", "oci:b"]])
 def test_a_software_rule_is_refused_by_a_provider_without_identity(rule):
-    flags = [word for identity in rule for word in ("-software", identity)]
+    flags = [word for identity in rule for word in ("--software", identity)]
     assert_nothing_ran(wasm("run", *flags, "-e", "1"), "environment", "software identity")
 
 
-@pytest.mark.parametrize("flags", [["-software", "a b"], ["-software", ""], ["-software=a"] * 33])
+@pytest.mark.parametrize("flags", [["--software", "a b"], ["--software", ""], ["--software=a"] * 33])
 def test_a_malformed_software_rule_is_refused(flags):
     assert_nothing_ran(wasm("run", *flags, "-e", "1"), "request")
 
 
 @pytest.mark.parametrize("trace_id", ["", "a/b", "a" * 65, "ä"])
 def test_a_malformed_trace_id_is_refused(trace_id):
-    assert_nothing_ran(wasm("run", "-trace-id", trace_id, "-e", "1"), "request", "trace ID")
+    assert_nothing_ran(wasm("run", "--trace-id", trace_id, "-e", "1"), "request", "trace ID")
 
 
 def test_a_trace_id_of_the_greatest_length_is_taken():
-    assert wasm("run", "-trace-id", "a._:-Z09" * 8, "-e", "1").returncode == 0
+    assert wasm("run", "--trace-id", "a._:-Z09" * 8, "-e", "1").returncode == 0
 
 
 # ---- durations ----
@@ -233,17 +234,17 @@ def test_a_trace_id_of_the_greatest_length_is_taken():
 
 @pytest.mark.parametrize("value", ["", "5", "-5s", "-1", "5 s", "s", "5x", "1e400h", "99999999999h", "inf", "0x5s"])
 def test_a_malformed_duration_is_a_usage_error(value):
-    assert_usage(wasm("run", "-timeout", value, "-e", "1"), "is not a duration")
+    assert_usage(wasm("run", "--timeout", value, "-e", "1"), "is not a duration")
 
 
 @pytest.mark.parametrize("value", ["0", "0s", "1h", "100000h", "1m0.5s"])
 def test_no_budget_and_one_beyond_the_providers_are_no_errors(value):
-    assert wasm("run", "-timeout", value, "-e", "console.log(1)").stdout == b"1\n"
+    assert wasm("run", "--timeout", value, "-e", "console.log(1)").stdout == b"1\n"
 
 
 def test_a_budget_below_a_millisecond_is_not_taken_for_none():
     start = time.monotonic()
-    assert ", timed out, " in last_line(wasm("run", "-timeout", "1us", "-e", ENDLESS))
+    assert ", timed out, " in last_line(wasm("run", "--timeout", "1us", "-e", ENDLESS))
     assert time.monotonic() - start < 4  # the provider's default is 5 s
 
 
@@ -256,10 +257,10 @@ def test_a_budget_below_a_millisecond_is_not_taken_for_none():
     (["a.js", "b.js"], '"b.js"'),
     (["-bogus", "-e", "1"], '"-bogus"'),
     (["--bogus=1", "-e", "1"], '"--bogus"'),
-    (["-provider"], "-provider needs a value"),
-    (["-json=maybe", "-e", "1"], "-json takes true or false"),
-    (["-floor", "vm", "-floor", "process", "-e", "1"], "-floor is given twice"),
-    (["-markdown", "-e", "1"], '"-markdown"'),
+    (["--provider"], "--provider needs a value"),
+    (["--json=maybe", "-e", "1"], "--json takes true or false"),
+    (["--floor", "vm", "--floor", "process", "-e", "1"], "--floor is given twice"),
+    (["--markdown", "-e", "1"], '"--markdown"'),
     (["---json", "-e", "1"], '"---json"'),
 ])
 def test_wrong_arguments_of_run(arguments, words):
@@ -307,7 +308,7 @@ def test_version(flag):
 
 
 def test_json_of_a_result():
-    done = wasm("run", "-json", "-e", 'import {err, exit} from "qjs:std"; console.log("ä\\0"); err.puts("e"); exit(3)')
+    done = wasm("run", "--json", "-e", 'import {err, exit} from "qjs:std"; console.log("ä\\0"); err.puts("e"); exit(3)')
     assert done.returncode == 1
     answer = json.loads(done.stdout)
     assert re.fullmatch("quickjs-wasm:sha256:[0-9a-f]{64}", answer.pop("environment"))
@@ -320,7 +321,7 @@ def test_json_of_a_result():
 
 
 def test_json_of_output_that_is_not_utf_8():
-    answer = json.loads(wasm("run", "-json", "-e", r"console.log('a\ud800b')").stdout.decode("utf-8", "strict"))
+    answer = json.loads(wasm("run", "--json", "-e", r"console.log('a\ud800b')").stdout.decode("utf-8", "strict"))
     assert answer["stdout"].startswith("a\ufffd") and answer["stdout"].endswith("b\n")
     assert base64.b64decode(answer["stdout_base64"], validate=True) == b"a\xed\xa0\x80b\n"
     assert answer["stderr"] == "" and "stderr_base64" not in answer
@@ -328,18 +329,18 @@ def test_json_of_output_that_is_not_utf_8():
 
 @pytest.mark.parametrize("length", range(1, 8))
 def test_base64_of_every_length(length):
-    answer = json.loads(wasm("run", "-json", "-e", 'import {out} from "qjs:std"; out.puts("\\ud800" + '
+    answer = json.loads(wasm("run", "--json", "-e", 'import {out} from "qjs:std"; out.puts("\\ud800" + '
                              f'"x".repeat({length}))').stdout)
     assert base64.b64decode(answer["stdout_base64"], validate=True) == b"\xed\xa0\x80" + b"x" * length
 
 
 def test_json_of_a_timeout():
-    answer = json.loads(wasm("run", "-json", "-timeout", "200ms", "-e", ENDLESS).stdout)
+    answer = json.loads(wasm("run", "--json", "--timeout", "200ms", "-e", ENDLESS).stdout)
     assert (answer["timed_out"], answer["exit_code"]) == (True, 124)
 
 
 def test_json_of_a_refusal():
-    done = wasm("run", "-json", "-floor", "kernel", "-e", "1")
+    done = wasm("run", "--json", "--floor", "kernel", "-e", "1")
     assert done.returncode == 3
     answer = json.loads(done.stdout)
     assert answer.pop("message") in last_line(done)
@@ -360,11 +361,11 @@ def test_describes_the_provider():
 
 
 def test_describes_in_json():
-    answer = json.loads(wasm("describe", "-json").stdout)
+    answer = json.loads(wasm("describe", "--json").stdout)
     assert (answer["status"], answer["provider"], answer["isolation"]) == ("ok", "wasm", "process")
     assert answer["supports"]["javascript"]["supported"] and not answer["supports"]["project"]["supported"]
     assert answer["supports"]["javascript"]["environment"] == json.loads(
-        wasm("run", "-json", "-e", "1").stdout)["environment"]
+        wasm("run", "--json", "-e", "1").stdout)["environment"]
 
 
 def test_describes_the_provider_that_runs_nothing():
@@ -380,14 +381,14 @@ def test_describes_the_provider_that_runs_nothing():
 ])
 def test_describes_nothing_when_the_provider_is_not_ready(settings, reason):
     assert_nothing_ran(plimsoll("describe", **settings), reason)
-    assert json.loads(plimsoll("describe", "-json", **settings).stdout)["not_dispatched"] == reason
+    assert json.loads(plimsoll("describe", "--json", **settings).stdout)["not_dispatched"] == reason
 
 
 # ---- doctor ----
 
 
 def test_doctor_offers_the_tier_that_it_started():
-    done = plimsoll("doctor", "-json")
+    done = plimsoll("doctor", "--json")
     assert done.returncode == 0
     answer = json.loads(done.stdout)
     assert [row["tier"] for row in answer["tiers"]] == ["process", "container", "kernel", "vm"]
@@ -397,13 +398,13 @@ def test_doctor_offers_the_tier_that_it_started():
 
 
 def test_doctor_names_one_thing_to_change_for_each_tier_it_does_not_offer():
-    for row in json.loads(plimsoll("doctor", "-json").stdout)["tiers"][1:]:
+    for row in json.loads(plimsoll("doctor", "--json").stdout)["tiers"][1:]:
         assert row["evidence"] and "has no provider that uses it" in row["change"]
         assert row["state"] != "works", "nothing but wasm was tried"
 
 
 def test_doctor_reports_a_setting_that_stands_in_the_way():
-    done = plimsoll("doctor", "-json", SANDBOX_MEMORY_MB="1")
+    done = plimsoll("doctor", "--json", SANDBOX_MEMORY_MB="1")
     assert done.returncode == 1
     row = json.loads(done.stdout)["tiers"][0]
     assert (row["offered"], row["state"]) == (False, "no") and "SANDBOX_MEMORY_MB" in row["evidence"] and row["change"]
@@ -416,7 +417,7 @@ def test_doctor_does_not_need_a_provider_to_be_chosen():
 def test_doctor_sees_the_cgroups_that_are_mounted():
     mounted = {line.split()[2] for line in pathlib.Path("/proc/mounts").read_text().splitlines()
                if line.split()[1].startswith("/sys/fs/cgroup")}
-    evidence = json.loads(plimsoll("doctor", "-json").stdout)["machine"]["cgroups"]["evidence"]
+    evidence = json.loads(plimsoll("doctor", "--json").stdout)["machine"]["cgroups"]["evidence"]
     expected = "hybrid" if {"cgroup", "cgroup2"} <= mounted else \
         "version 2" if "cgroup2" in mounted else "version 1" if "cgroup" in mounted else "no cgroup"
     assert evidence.startswith(expected)
@@ -516,8 +517,8 @@ def test_a_reader_that_went_away_is_status_1():
 
 
 @pytest.mark.parametrize("arguments", [
-    ["run", "-e", "console.log(1)"], ["run", "-json", "-e", "1"], ["describe"], ["describe", "-json"], ["doctor"],
-    ["doctor", "-json"], ["help"], ["help", "-markdown"], ["-version"], ["run", "-help"],
+    ["run", "-e", "console.log(1)"], ["run", "--json", "-e", "1"], ["describe"], ["describe", "--json"], ["doctor"],
+    ["doctor", "--json"], ["help"], ["help", "--markdown"], ["-version"], ["run", "-help"],
 ])
 @pytest.mark.parametrize("stdout", [">&-", ">/dev/full"])
 def test_stdout_that_is_closed_or_full_is_status_1(arguments, stdout):
@@ -534,7 +535,7 @@ def test_a_guest_that_writes_nothing_needs_no_stdout():
 
 
 def test_closed_standard_descriptors_do_not_change_the_verdict():
-    for arguments, status in ((["-e", "1"], 0), (["-floor", "vm", "-e", "1"], 3), (["-json", "-floor", "vm", "-e", "1"], 3)):
+    for arguments, status in ((["-e", "1"], 0), (["--floor", "vm", "-e", "1"], 3), (["--json", "--floor", "vm", "-e", "1"], 3)):
         done = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", PLIMSOLL, "run", *arguments],
                               env=environment(SANDBOX_PROVIDER="wasm"))
         assert done.returncode == status
@@ -571,7 +572,7 @@ def ticks_of(pid):
 
 def start_endless_run(*flags, **streams):
     """A run in the middle of its loop, and the pid of its worker host."""
-    process = subprocess.Popen([PLIMSOLL, "run", *flags, "-timeout", "25s", "-e", "console.log('in');" + ENDLESS],
+    process = subprocess.Popen([PLIMSOLL, "run", *flags, "--timeout", "25s", "-e", "console.log('in');" + ENDLESS],
                                stdin=subprocess.DEVNULL, env=environment(SANDBOX_PROVIDER="wasm"),
                                **({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams))
     deadline = time.monotonic() + 60
@@ -598,7 +599,7 @@ def test_a_signal_cancels_the_run(number):
 
 
 def test_a_cancelled_run_with_pass_exit_and_json():
-    process, _ = start_endless_run("-pass-exit", "-json")
+    process, _ = start_endless_run("--pass-exit", "--json")
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=10)
     answer = json.loads(out)

@@ -361,8 +361,12 @@ static const JSCFunctionListEntry console_functions[] = {
     JS_CFUNC_DEF("debug", 0, js_print), JS_CFUNC_DEF("trace", 0, js_print),
 };
 
+#define TEXT_(x)       #x
+#define TEXT(x)        TEXT_(x)
+#define ENGINE_VERSION TEXT(QJS_VERSION_MAJOR) "." TEXT(QJS_VERSION_MINOR) "." TEXT(QJS_VERSION_PATCH)
+
 static const JSCFunctionListEntry navigator_properties[] = {
-    JS_PROP_STRING_DEF("userAgent", "quickjs-ng/" QJS_VERSION,
+    JS_PROP_STRING_DEF("userAgent", "quickjs-ng/" ENGINE_VERSION,
                        JS_PROP_CONFIGURABLE | JS_PROP_ENUMERABLE),
 };
 

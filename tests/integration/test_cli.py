@@ -19,7 +19,7 @@ PLIMSOLL = ROOT / "build/bin/plimsoll"
 VERBS = ("run", "describe", "doctor", "help")
 CODE_BYTES_MAX = 262144  # include/plimsoll/request.h
 ENDLESS = "for (;;);"
-SUMMARY = re.compile(r"plimsoll: provider wasm, tier process, (exit code (?P<code>\d+)|timed out), \d+ ms(?P<rest>.*)")
+SUMMARY = re.compile(r"plimsoll: provider wasm, tier process, (exit code (?P<code>\d+)|timed out), [\d.]+ ms(?P<rest>.*)")
 
 
 def environment(**settings):

@@ -3,7 +3,8 @@
 #include "providers/disabled/disabled.h"
 #include "providers/wasm/wasm.h"
 
-const core_provider_ops *const providers_table[] = {&disabled_provider_ops, &wasm_provider_ops, NULL};
+const core_provider_ops *const providers_table[] = {&disabled_provider_ops, &wasm_provider_ops,
+                                                    NULL};
 
 const core_provider_ops *providers_find(const core_settings *settings, plim_error *err)
 {
@@ -19,8 +20,8 @@ const core_provider_ops *providers_find(const core_settings *settings, plim_erro
     }
     char shown[sizeof(settings->provider)];
     core_settings_shown(plim_bytes_of(settings->provider), shown, sizeof(shown));
-    core_refuse_configuration(err, "there is no provider \"%s\"; SANDBOX_PROVIDER is one of %s", shown,
-                              base_buf_text(&names));
+    core_refuse_configuration(err, "there is no provider \"%s\"; SANDBOX_PROVIDER is one of %s",
+                              shown, base_buf_text(&names));
     base_buf_free(&names);
     return NULL;
 }

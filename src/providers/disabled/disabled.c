@@ -1,6 +1,7 @@
 #include "providers/disabled/disabled.h"
 
-#define NOTHING_RUNS "no provider is enabled, so nothing runs; set SANDBOX_PROVIDER, for example to wasm"
+#define NOTHING_RUNS                                                                               \
+    "no provider is enabled, so nothing runs; set SANDBOX_PROVIDER, for example to wasm"
 
 static bool disabled_open(const core_settings *settings, core_provider **out, plim_error *err)
 {
@@ -30,8 +31,8 @@ static void disabled_describe(core_provider *provider, core_description *out)
     *out = (core_description){.provider = "disabled", .tier = PLIM_TIER_NONE};
 }
 
-static bool disabled_run(core_provider *provider, const core_request *request, plim_bytes principal, const run_ctx *ctx,
-                         plim_result **out, plim_error *err)
+static bool disabled_run(core_provider *provider, const core_request *request, plim_bytes principal,
+                         const run_ctx *ctx, plim_result **out, plim_error *err)
 {
     (void)provider, (void)request, (void)principal, (void)ctx, (void)out;
     return core_refuse_disabled(err, NOTHING_RUNS);

@@ -1,4 +1,5 @@
-/* The default provider: runs nothing and says so. It holds no state, so one object serves every handle and thread. */
+/* The default provider: runs nothing and says so. It holds no state, so one object serves every
+ * handle and thread. */
 #ifndef PROVIDERS_DISABLED_DISABLED_H
 #define PROVIDERS_DISABLED_DISABLED_H
 

@@ -4,13 +4,16 @@
 
 #include <jansson.h>
 
-/* One object with string members method and path, perhaps body, and nothing else; no duplicate, nothing after it. */
+/* One object with string members method and path, perhaps body, and nothing else; no duplicate,
+ * nothing after it. */
 static bool well_formed(plim_bytes envelope)
 {
-    json_t *object = json_loadb(envelope.data, envelope.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    json_t *object =
+        json_loadb(envelope.data, envelope.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     size_t known = 2 + (json_object_get(object, "body") != NULL);
     bool good = json_is_object(object) && json_is_string(json_object_get(object, "method")) &&
-                json_is_string(json_object_get(object, "path")) && json_object_size(object) == known;
+                json_is_string(json_object_get(object, "path")) &&
+                json_object_size(object) == known;
     json_decref(object);
     return good;
 }

@@ -2,7 +2,8 @@
 
 #include "providers/wasm/protocol.h"
 
-/* One row a frame: when it may come, how long it may be, what comes after, and whether it is delivered in pieces. */
+/* One row a frame: when it may come, how long it may be, what comes after, and whether it is
+ * delivered in pieces. */
 static const struct frame_rule {
     unsigned char tag;
     wasm_phase when, then;
@@ -12,16 +13,21 @@ static const struct frame_rule {
 } frame_rules[] = {
     {PLIM_WORKER_IDLE, WASM_PHASE_STARTING, WASM_PHASE_IDLE, 0, 0, false, WASM_FRAME_IDLE},
     {PLIM_WORKER_START, WASM_PHASE_ASKED, WASM_PHASE_RUNNING, 0, 0, false, WASM_FRAME_START},
-    {PLIM_WORKER_STDOUT, WASM_PHASE_RUNNING, WASM_PHASE_RUNNING, 1, PLIM_WORKER_OUTPUT_MAX, true, WASM_FRAME_STDOUT},
-    {PLIM_WORKER_STDERR, WASM_PHASE_RUNNING, WASM_PHASE_RUNNING, 1, PLIM_WORKER_OUTPUT_MAX, true, WASM_FRAME_STDERR},
-    {PLIM_WORKER_CALL, WASM_PHASE_RUNNING, WASM_PHASE_CALLING, 1, PLIM_WORKER_ENVELOPE_MAX, false, WASM_FRAME_CALL},
-    {PLIM_WORKER_TRAP, WASM_PHASE_RUNNING, WASM_PHASE_ENDED, 0, PLIM_WORKER_TRAP_MAX, false, WASM_FRAME_TRAP},
+    {PLIM_WORKER_STDOUT, WASM_PHASE_RUNNING, WASM_PHASE_RUNNING, 1, PLIM_WORKER_OUTPUT_MAX, true,
+     WASM_FRAME_STDOUT},
+    {PLIM_WORKER_STDERR, WASM_PHASE_RUNNING, WASM_PHASE_RUNNING, 1, PLIM_WORKER_OUTPUT_MAX, true,
+     WASM_FRAME_STDERR},
+    {PLIM_WORKER_CALL, WASM_PHASE_RUNNING, WASM_PHASE_CALLING, 1, PLIM_WORKER_ENVELOPE_MAX, false,
+     WASM_FRAME_CALL},
+    {PLIM_WORKER_TRAP, WASM_PHASE_RUNNING, WASM_PHASE_ENDED, 0, PLIM_WORKER_TRAP_MAX, false,
+     WASM_FRAME_TRAP},
     {PLIM_WORKER_DONE, WASM_PHASE_RUNNING, WASM_PHASE_STARTING, 1, 1, false, WASM_FRAME_DONE},
 };
 
 void wasm_frames_init(wasm_frames *frames)
 {
-    *frames = (wasm_frames){.phase = WASM_PHASE_STARTING, .payload = BASE_BUF_INIT(PLIM_WORKER_ENVELOPE_MAX)};
+    *frames = (wasm_frames){.phase = WASM_PHASE_STARTING,
+                            .payload = BASE_BUF_INIT(PLIM_WORKER_ENVELOPE_MAX)};
 }
 
 void wasm_frames_free(wasm_frames *frames)

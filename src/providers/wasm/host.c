@@ -19,8 +19,8 @@ static bool own_path(char *out, size_t size)
 {
     Dl_info info;
     char real[4096];
-    if (dladdr((const void *)(uintptr_t)wasm_host_locate, &info) && info.dli_fname && strchr(info.dli_fname, '/') &&
-        realpath(info.dli_fname, real))
+    if (dladdr((const void *)(uintptr_t)wasm_host_locate, &info) && info.dli_fname &&
+        strchr(info.dli_fname, '/') && realpath(info.dli_fname, real))
         return (size_t)snprintf(out, size, "%s", real) < size;
     ssize_t length = readlink("/proc/self/exe", out, size - 1);
     if (length < 0)
@@ -33,7 +33,8 @@ bool wasm_host_locate(char *path, size_t size)
 {
     char self[4096];
     size_t build_dir_len = strlen(PLIM_BUILD_DIR);
-    bool in_build_tree = own_path(self, sizeof(self)) && strncmp(self, PLIM_BUILD_DIR, build_dir_len) == 0 &&
+    bool in_build_tree = own_path(self, sizeof(self)) &&
+                         strncmp(self, PLIM_BUILD_DIR, build_dir_len) == 0 &&
                          self[build_dir_len] == '/';
     const char *file = in_build_tree ? PLIM_BUILD_WORKER : PLIM_LIBEXEC_DIR "/" PROGRAM_NAME;
     return (size_t)snprintf(path, size, "%s", file) < size;
@@ -56,7 +57,8 @@ static bool spawn_with(wasm_host *host, const char *path, int their_end, plim_er
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                              POSIX_SPAWN_SETPGROUP);
     char *const arguments[] = {(char[]){PROGRAM_NAME}, NULL};
     char *const environment[] = {NULL};
     int failed = posix_spawn(&host->pid, path, &actions, &attributes, arguments, environment);
@@ -75,13 +77,15 @@ bool wasm_host_spawn(wasm_host *host, plim_error *err)
     if (!wasm_host_locate(path, sizeof(path)))
         return core_refuse_environment(err, "cannot locate " PROGRAM_NAME);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-        return core_refuse_environment(err, "cannot make a socket pair: %s", base_errno_text(errno));
+        return core_refuse_environment(err, "cannot make a socket pair: %s",
+                                       base_errno_text(errno));
     _cleanup_fd_ int ours = ends[0], theirs = ends[1];
     /* Descriptors 0 to 2 are opened over below: the source of a dup2 must not be one of them. */
     if (theirs <= 2) {
         int higher = fcntl(theirs, F_DUPFD_CLOEXEC, PLIM_WORKER_FD + 1);
         if (higher < 0)
-            return core_refuse_environment(err, "cannot make a descriptor: %s", base_errno_text(errno));
+            return core_refuse_environment(err, "cannot make a descriptor: %s",
+                                           base_errno_text(errno));
         base_fd_close(&theirs);
         theirs = higher;
     }
@@ -178,8 +182,10 @@ wasm_packet_result wasm_host_receive(wasm_host *host, wasm_packet *out)
         struct cmsghdr align;
     } control;
     struct iovec part = {bytes, sizeof(bytes)};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
     ssize_t length;
     do
         length = recvmsg(host->control, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -189,7 +195,8 @@ wasm_packet_result wasm_host_receive(wasm_host *host, wasm_packet *out)
     if (length <= 0)
         return WASM_PACKET_GONE;
     take_descriptors(&message, out);
-    if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && fill_packet(out, (plim_bytes){bytes, (size_t)length}))
+    if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+        fill_packet(out, (plim_bytes){bytes, (size_t)length}))
         return WASM_PACKET_OK;
     base_fd_close(&out->socket);
     base_fd_close(&out->pidfd);

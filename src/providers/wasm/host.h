@@ -1,6 +1,7 @@
 /*
- * The worker host as a process: find the program, start it, exchange packets on its control socket, end it. One object
- * is used by one thread, the pool's supervisor: the host's parent-death signal is tied to the thread that started it.
+ * The worker host as a process: find the program, start it, exchange packets on its control socket,
+ * end it. One object is used by one thread, the pool's supervisor: the host's parent-death signal
+ * is tied to the thread that started it.
  */
 #ifndef PROVIDERS_WASM_HOST_H
 #define PROVIDERS_WASM_HOST_H
@@ -17,13 +18,16 @@ typedef struct wasm_host {
 
 #define WASM_HOST_NONE ((wasm_host){-1, -1, -1})
 
-/* Path of plimsoll-wasm-worker: beside the build tree this program runs from, else the installed one. */
+/* Path of plimsoll-wasm-worker: beside the build tree this program runs from, else the installed
+ * one. */
 bool wasm_host_locate(char *path, size_t size);
 
-/* Start the program with an empty environment, nothing open but its control socket, and `/` as its directory. */
+/* Start the program with an empty environment, nothing open but its control socket, and `/` as its
+ * directory. */
 bool wasm_host_spawn(wasm_host *host, plim_error *err);
 
-/* End of file on the control socket ends the host and its workers; one that lingers is killed. Reaps it. */
+/* End of file on the control socket ends the host and its workers; one that lingers is killed.
+ * Reaps it. */
 void wasm_host_end(wasm_host *host);
 
 /* Ask for a worker. False: the socket would block or is gone. */

@@ -12,9 +12,10 @@
 #include <sys/socket.h>
 
 enum {
-    IDLE_DUE_MS = 1000,    /* a worker restores its snapshot within this, or is discarded (contract 12.2) */
-    START_MS = 10000,      /* the host is ready within this */
-    RETRY_MS = 100,        /* pause after a host or a fork failed, doubled each time up to RETRY_MS_MAX */
+    WASM_IDLE_DUE_MS =
+        1000, /* a worker restores its snapshot within this, or is discarded (contract 12.2) */
+    START_MS = 10000, /* the host is ready within this */
+    RETRY_MS = 100, /* pause after a host or a fork failed, doubled each time up to RETRY_MS_MAX */
     RETRY_MS_MAX = 10000,
     END_NEWS_MS = 1000,    /* the host tells of a worker's end within this */
     SPARES = 1,            /* never-used workers kept ready for the next principal */
@@ -41,7 +42,7 @@ struct wasm_pool {
     uint32_t next_id;
     int64_t retry_ns; /* no spawn and no fork before this */
     int64_t retry_ms;
-    wasm_host host;   /* used by the supervisor alone, but for asking for forks */
+    wasm_host host; /* used by the supervisor alone, but for asking for forks */
     bool host_ready;
     struct plim_host_ready ready;
     plim_error host_error; /* why there is no host */
@@ -141,7 +142,8 @@ static wasm_worker *find_worker(wasm_pool *pool, uint32_t id)
 
 static bool owned_by(const wasm_worker *worker, plim_bytes principal)
 {
-    return worker->owner && base_bytes_equal((plim_bytes){worker->owner, worker->owner_len}, principal);
+    return worker->owner &&
+           base_bytes_equal((plim_bytes){worker->owner, worker->owner_len}, principal);
 }
 
 static bool ask_for_one(wasm_pool *pool)
@@ -157,8 +159,9 @@ static bool ask_for_one(wasm_pool *pool)
 }
 
 /*
- * Keep never-used spares ready; the host is asked, its answer comes later. When every place is taken, the worker that
- * has been idle the longest makes room: the next principal finds a spare, and its old one lost a little speed.
+ * Keep never-used spares ready; the host is asked, its answer comes later. When every place is
+ * taken, the worker that has been idle the longest makes room: the next principal finds a spare,
+ * and its old one lost a little speed.
  */
 static void ask_for_spares(wasm_pool *pool)
 {
@@ -170,7 +173,8 @@ static void ask_for_spares(wasm_pool *pool)
         bool waiting = worker->state == WASM_WORKER_WAITING;
         all += worker->state != WASM_WORKER_PROBE;
         spare += worker->state == WASM_WORKER_ASKED || (waiting && !worker->owner);
-        if (waiting && worker->owner && (!longest_idle || worker->idle_due_ns < longest_idle->idle_due_ns))
+        if (waiting && worker->owner &&
+            (!longest_idle || worker->idle_due_ns < longest_idle->idle_due_ns))
             longest_idle = worker;
     }
     size_t wanted = pool->single_use ? SPARES_SINGLE_USE : SPARES;
@@ -229,8 +233,9 @@ static struct choice look(wasm_pool *pool, plim_bytes principal)
 }
 
 /*
- * The worker to use now, or NULL. Of several own ones the longest idle has restored its snapshot most surely, so that
- * one busy caller comes to alternate between two workers and never waits for a reset.
+ * The worker to use now, or NULL. Of several own ones the longest idle has restored its snapshot
+ * most surely, so that one busy caller comes to alternate between two workers and never waits for a
+ * reset.
  */
 static wasm_worker *pick(wasm_pool *pool, plim_bytes principal)
 {
@@ -251,7 +256,8 @@ static wasm_worker *pick(wasm_pool *pool, plim_bytes principal)
 
 /* ---- the supervisor ---- */
 
-/* A worker that did not say idle in time is discarded even if nobody takes it: it may be spinning. */
+/* A worker that did not say idle in time is discarded even if nobody takes it: it may be spinning.
+ */
 static void discard_overdue(wasm_pool *pool, int64_t now)
 {
     for (wasm_worker *worker = pool->workers, *next; worker; worker = next) {
@@ -290,7 +296,7 @@ static void on_worker(wasm_pool *pool, wasm_packet *packet)
     worker->socket = packet->socket;
     worker->pidfd = packet->pidfd;
     worker->pid = packet->worker.pid;
-    worker->idle_due_ns = base_deadline_after_ms(IDLE_DUE_MS);
+    worker->idle_due_ns = base_deadline_after_ms(WASM_IDLE_DUE_MS);
     if (worker->state == WASM_WORKER_ASKED)
         worker->state = WASM_WORKER_WAITING;
 }
@@ -331,7 +337,8 @@ static void on_host_gone(wasm_pool *pool, const char *reason)
 static const char *why_unfit(const struct plim_host_ready *ready)
 {
     if (ready->version != PLIM_WORKER_PROTOCOL_VERSION)
-        return "it speaks another protocol version; install the library and its worker host together";
+        return "it speaks another protocol version; install the library and its worker host "
+               "together";
     if (memcmp(ready->identity, PLIM_GUEST_SHA256, sizeof(ready->identity)) != 0)
         return "its engine is not the one this library was built with; install both together";
     if ((ready->walls & PLIM_WALLS_REQUIRED) != PLIM_WALLS_REQUIRED)
@@ -404,7 +411,8 @@ static void supervise_once(wasm_pool *pool)
 
     int64_t look_ns = next_look(pool);
     pool->timer_armed = look_ns != BASE_NEVER;
-    struct pollfd fds[] = {{.fd = pool->host.control, .events = POLLIN}, {.fd = pool->wake_fd, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = pool->host.control, .events = POLLIN},
+                           {.fd = pool->wake_fd, .events = POLLIN}};
     pthread_mutex_unlock(&pool->mutex);
     run_ctx_poll(&(run_ctx){look_ns, -1}, fds, PLIM_COUNT(fds));
     uint64_t ignored;
@@ -478,13 +486,15 @@ static bool start_locked(wasm_pool *pool, const run_ctx *ctx, plim_error *err)
         }
         run_wait result = await_change(pool, &bounded);
         if (result != RUN_READY)
-            return result == RUN_CANCELED ? core_refuse_gone(err, result)
-                                          : core_refuse_environment(err, "the worker host is not ready in time");
+            return result == RUN_CANCELED
+                       ? core_refuse_gone(err, result)
+                       : core_refuse_environment(err, "the worker host is not ready in time");
     }
     return true;
 }
 
-bool wasm_pool_start(wasm_pool *pool, const run_ctx *ctx, struct plim_host_ready *ready, plim_error *err)
+bool wasm_pool_start(wasm_pool *pool, const run_ctx *ctx, struct plim_host_ready *ready,
+                     plim_error *err)
 {
     pthread_mutex_lock(&pool->mutex);
     bool started = start_locked(pool, ctx, err);
@@ -501,7 +511,8 @@ static bool fail_take(plim_error *err, run_wait why)
     return core_fail_internal(err, "no worker could be had in time");
 }
 
-wasm_worker *wasm_pool_take(wasm_pool *pool, plim_bytes principal, const run_ctx *ctx, plim_error *err)
+wasm_worker *wasm_pool_take(wasm_pool *pool, plim_bytes principal, const run_ctx *ctx,
+                            plim_error *err)
 {
     for (;;) {
         pthread_mutex_lock(&pool->mutex);
@@ -527,7 +538,6 @@ void wasm_pool_give_back(wasm_pool *pool, wasm_worker *worker)
         return;
     }
     pthread_mutex_lock(&pool->mutex);
-    worker->idle_due_ns = base_deadline_after_ms(IDLE_DUE_MS);
     if (worker->end == WASM_END_NONE)
         worker->state = WASM_WORKER_WAITING;
     else
@@ -563,7 +573,7 @@ int wasm_pool_end_of(wasm_pool *pool, wasm_worker *worker, int *status)
 
 bool wasm_pool_probe(wasm_pool *pool, const run_ctx *ctx, int *status, plim_error *err)
 {
-    run_ctx bounded = run_ctx_until(ctx, base_deadline_after_ms(IDLE_DUE_MS));
+    run_ctx bounded = run_ctx_until(ctx, base_deadline_after_ms(WASM_IDLE_DUE_MS));
     run_wait waited = RUN_READY;
     pthread_mutex_lock(&pool->mutex);
     pool->probed = false;

@@ -11,7 +11,8 @@
 
 void wasm_run_init(wasm_run *run)
 {
-    *run = (wasm_run){.out.kept = BASE_BUF_INIT(WASM_OUTPUT_BYTES_MAX), .err.kept = BASE_BUF_INIT(WASM_OUTPUT_BYTES_MAX)};
+    *run = (wasm_run){.out.kept = BASE_BUF_INIT(WASM_OUTPUT_BYTES_MAX),
+                      .err.kept = BASE_BUF_INIT(WASM_OUTPUT_BYTES_MAX)};
 }
 
 void wasm_run_free(wasm_run *run)
@@ -33,9 +34,11 @@ static void capture(wasm_stream *stream, plim_bytes piece)
 typedef enum { HEARD, SILENT, WORKER_GONE, STOPPED } listen_result;
 
 /* Wait for input or the worker's end; on STOPPED `run->why` says what ended the wait. */
-static listen_result await_input(wasm_worker *worker, const run_ctx *ctx, short events, wasm_run *run)
+static listen_result await_input(wasm_worker *worker, const run_ctx *ctx, short events,
+                                 wasm_run *run)
 {
-    struct pollfd fds[] = {{.fd = worker->socket, .events = events}, {.fd = worker->pidfd, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = worker->socket, .events = events},
+                           {.fd = worker->pidfd, .events = POLLIN}};
     run->why = run_ctx_poll(ctx, fds, PLIM_COUNT(fds));
     if (run->why != RUN_READY)
         return STOPPED;
@@ -50,9 +53,10 @@ static void u32_le(unsigned char *out, uint32_t value)
         out[i] = (unsigned char)(value >> (8 * i));
 }
 
-/* Send a frame of `fixed` and then `body`; a worker that does not read is bounded by the context. */
-static listen_result send_frame(wasm_worker *worker, const run_ctx *ctx, unsigned char tag, uint32_t fixed,
-                                plim_bytes body, wasm_run *run)
+/* Send a frame of `fixed` and then `body`; a worker that does not read is bounded by the context.
+ */
+static listen_result send_frame(wasm_worker *worker, const run_ctx *ctx, unsigned char tag,
+                                uint32_t fixed, plim_bytes body, wasm_run *run)
 {
     unsigned char head[9] = {tag};
     u32_le(head + 1, (uint32_t)(sizeof(uint32_t) + body.len));
@@ -114,8 +118,11 @@ static progress on_frames(wasm_worker *worker, plim_bytes input, wasm_run *run, 
             return input.len ? ENDED_BAD : NEEDS_REPLY;
         case WASM_FRAME_DONE:
             run->exit_code = (unsigned char)payload.data[0];
-            /* Its `I` may follow in the same read; anything else is found by the frame machine or is surplus. */
-            if (input.len && (wasm_frames_next(&worker->frames, &input, &payload) != WASM_FRAME_IDLE || input.len))
+            /* Its `I` may follow in the same read; anything else is found by the frame machine or
+             * is surplus. */
+            if (input.len &&
+                (wasm_frames_next(&worker->frames, &input, &payload) != WASM_FRAME_IDLE ||
+                 input.len))
                 return ENDED_BAD;
             return ENDED_DONE;
         case WASM_FRAME_TRAP:
@@ -132,7 +139,8 @@ static bool started(const wasm_worker *worker)
     return worker->frames.phase != WASM_PHASE_ASKED && worker->frames.phase != WASM_PHASE_IDLE;
 }
 
-/* After SIGKILL or an end: take in what is in the socket already. It is finite, for nobody writes any more. */
+/* After SIGKILL or an end: take in what is in the socket already. It is finite, for nobody writes
+ * any more. */
 static void drain(wasm_worker *worker, wasm_run *run)
 {
     ssize_t count;
@@ -165,7 +173,8 @@ static wasm_run_end lost(wasm_pool *pool, wasm_worker *worker, wasm_run *run)
     if (WIFSIGNALED(status))
         snprintf(run->reason, sizeof(run->reason), "worker killed by signal %d", WTERMSIG(status));
     else
-        snprintf(run->reason, sizeof(run->reason), "worker ended with status %d", WEXITSTATUS(status));
+        snprintf(run->reason, sizeof(run->reason), "worker ended with status %d",
+                 WEXITSTATUS(status));
     return WASM_RUN_ABORTED;
 }
 
@@ -177,7 +186,8 @@ static wasm_run_end stopped(wasm_worker *worker, int64_t deadline_ns, wasm_run *
     return had_timeout ? WASM_RUN_TIMEOUT : WASM_RUN_GONE;
 }
 
-static wasm_run_end ended(wasm_pool *pool, wasm_worker *worker, progress how, int64_t deadline_ns, wasm_run *run)
+static wasm_run_end ended(wasm_pool *pool, wasm_worker *worker, progress how, int64_t deadline_ns,
+                          wasm_run *run)
 {
     if (how == ENDED_DONE && base_monotonic_ns() < deadline_ns)
         return WASM_RUN_DONE;
@@ -189,11 +199,11 @@ static wasm_run_end ended(wasm_pool *pool, wasm_worker *worker, progress how, in
         snprintf(run->reason, sizeof(run->reason), "worker broke its protocol");
         return had_started ? WASM_RUN_ABORTED : WASM_RUN_NO_START;
     }
-    (void)pool;
     return WASM_RUN_ABORTED;
 }
 
-static wasm_run_end serve(wasm_pool *pool, wasm_worker *worker, const run_ctx *ctx, int64_t deadline_ns, wasm_run *run)
+static wasm_run_end serve(wasm_pool *pool, wasm_worker *worker, const run_ctx *ctx,
+                          int64_t deadline_ns, wasm_run *run)
 {
     for (;;) {
         listen_result heard = await_input(worker, ctx, POLLIN, run);
@@ -207,14 +217,15 @@ static wasm_run_end serve(wasm_pool *pool, wasm_worker *worker, const run_ctx *c
         wasm_reply reply;
         progress how = on_frames(worker, (plim_bytes){worker->input, (size_t)count}, run, &reply);
         if (how == NEEDS_REPLY) {
-            listen_result sent = send_frame(worker, ctx, PLIM_WORKER_REPLY, reply.status, reply.body, run);
+            listen_result sent =
+                send_frame(worker, ctx, PLIM_WORKER_REPLY, reply.status, reply.body, run);
             if (sent == STOPPED)
                 return stopped(worker, deadline_ns, run);
             if (sent == WORKER_GONE)
                 return lost(pool, worker, run);
             worker->frames.phase = WASM_PHASE_RUNNING;
         } else if (how != RUNNING) {
-            return ended(pool, worker, how, deadline_ns, run);
+            return ended(worker, how, deadline_ns, run);
         }
     }
 }
@@ -234,5 +245,6 @@ wasm_run_end wasm_run_on(wasm_pool *pool, wasm_worker *worker, plim_bytes source
     else
         end = serve(pool, worker, &bounded, deadline_ns, run);
     run->duration_ns = base_monotonic_ns() - began_ns;
+    worker->idle_due_ns = base_deadline_after_ms(WASM_IDLE_DUE_MS);
     return end;
 }

@@ -38,8 +38,9 @@ static void check_settings(const core_settings *settings, plim_error *unfit)
     };
     for (size_t i = 0; i < PLIM_COUNT(refused); i++)
         if (refused[i].set) {
-            core_refuse_configuration(unfit, "provider wasm can enforce a memory limit only; %s must not be set",
-                                      refused[i].name);
+            core_refuse_configuration(
+                unfit, "provider wasm can enforce a memory limit only; %s must not be set",
+                refused[i].name);
             return;
         }
 }
@@ -59,8 +60,9 @@ static bool check_memory(const wasm_provider *provider, uint32_t snapshot_pages,
     uint32_t least = snapshot_pages + PLIM_WASM_PAGES_HEADROOM;
     if (provider->page_cap >= least)
         return true;
-    return core_refuse_configuration(err, "SANDBOX_MEMORY_MB is %" PRId64 "; the engine needs at least %u",
-                                     provider->memory_mb, (least + PAGES_PER_MB - 1) / PAGES_PER_MB);
+    return core_refuse_configuration(
+        err, "SANDBOX_MEMORY_MB is %" PRId64 "; the engine needs at least %u", provider->memory_mb,
+        (least + PAGES_PER_MB - 1) / PAGES_PER_MB);
 }
 
 static bool wasm_open(const core_settings *settings, core_provider **out, plim_error *err)
@@ -100,7 +102,8 @@ static bool wasm_preflight(core_provider *base, const run_ctx *ctx, plim_error *
     struct plim_host_ready ready;
     if (provider->unfit.status != PLIM_OK)
         return refuse_unfit(provider, err);
-    return wasm_pool_start(provider->pool, ctx, &ready, err) && check_memory(provider, ready.snapshot_pages, err);
+    return wasm_pool_start(provider->pool, ctx, &ready, err) &&
+           check_memory(provider, ready.snapshot_pages, err);
 }
 
 static bool wasm_smoke_test(core_provider *base, const run_ctx *ctx, plim_error *err)
@@ -112,7 +115,8 @@ static bool wasm_smoke_test(core_provider *base, const run_ctx *ctx, plim_error 
 static void wasm_describe(core_provider *base, core_description *out)
 {
     const wasm_provider *provider = (const wasm_provider *)base;
-    *out = (core_description){.provider = "wasm", .tier = PLIM_TIER_PROCESS, .memory_mb = provider->memory_mb};
+    *out = (core_description){
+        .provider = "wasm", .tier = PLIM_TIER_PROCESS, .memory_mb = provider->memory_mb};
     out->supports[PLIM_KIND_JAVASCRIPT] = true;
     core_environment *javascript = &out->environment[PLIM_KIND_JAVASCRIPT];
     memcpy(javascript->identity, GUEST_IDENTITY, sizeof(GUEST_IDENTITY));
@@ -177,11 +181,13 @@ static bool answer(wasm_run *run, wasm_run_end end, plim_result **out, plim_erro
     case WASM_RUN_NO_START:
         return core_fail_internal(err, "%s", run->reason);
     }
-    return *out || plim_fail(err, PLIM_E_NOMEM, PLIM_CODE_RESOURCE_EXHAUSTED, "out of memory after the run");
+    return *out || plim_fail(err, PLIM_E_NOMEM, PLIM_CODE_RESOURCE_EXHAUSTED,
+                             "out of memory after the run");
 }
 
-static bool run_snippet(wasm_provider *provider, const plim_javascript_request *request, plim_bytes principal,
-                        const run_ctx *ctx, plim_result **out, plim_error *err)
+static bool run_snippet(wasm_provider *provider, const plim_javascript_request *request,
+                        plim_bytes principal, const run_ctx *ctx, plim_result **out,
+                        plim_error *err)
 {
     int64_t deadline_ns = base_deadline_after_ms(timeout_of(&request->options));
     run_ctx bounded = run_ctx_until(ctx, deadline_ns);
@@ -190,7 +196,8 @@ static bool run_snippet(wasm_provider *provider, const plim_javascript_request *
         return false;
     wasm_run run;
     wasm_run_init(&run);
-    wasm_run_end end = wasm_run_on(provider->pool, worker, request->code, provider->page_cap, ctx, deadline_ns, &run);
+    wasm_run_end end = wasm_run_on(provider->pool, worker, request->code, provider->page_cap, ctx,
+                                   deadline_ns, &run);
     if (end == WASM_RUN_DONE)
         wasm_pool_give_back(provider->pool, worker);
     else
@@ -200,8 +207,9 @@ static bool run_snippet(wasm_provider *provider, const plim_javascript_request *
     return answered;
 }
 
-static bool wasm_provider_run(core_provider *base, const core_request *request, plim_bytes principal,
-                              const run_ctx *ctx, plim_result **out, plim_error *err)
+static bool wasm_provider_run(core_provider *base, const core_request *request,
+                              plim_bytes principal, const run_ctx *ctx, plim_result **out,
+                              plim_error *err)
 {
     wasm_provider *provider = (wasm_provider *)base;
     core_description now;
@@ -218,7 +226,8 @@ static bool wasm_provider_run(core_provider *base, const core_request *request, 
 
 const core_provider_ops wasm_provider_ops = {
     .name = "wasm",
-    .summary = "JavaScript snippets in QuickJS as WebAssembly, in a confined process of this machine (tier process)",
+    .summary = "JavaScript snippets in QuickJS as WebAssembly, in a confined process of this "
+               "machine (tier process)",
     .on_host = true,
     .default_memory_mb = PLIM_WASM_PAGES_DEFAULT / PAGES_PER_MB,
     .open = wasm_open,

@@ -1,8 +1,8 @@
 /*
- * The door of the client layer: a daemon as a sandbox. A request is sent at most once, and an answer
- * is believed only after its record was checked against the request as sent. A client is shared by
- * any number of threads; requests, results and errors belong to one. Nothing here logs, and neither
- * token nor request appears in an error.
+ * The door of the client layer: a daemon as a sandbox. A request is sent at most once, and an
+ * answer is believed only after its record was checked against the request as sent. A client is
+ * shared by any number of threads; requests, results and errors belong to one. Nothing here logs,
+ * and neither token nor request appears in an error.
  */
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H

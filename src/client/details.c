@@ -30,9 +30,17 @@ void client_error_set_cause(plim_error *err, plim_error *cause)
 }
 
 static const char *const end_names[] = {
-    "open",       "closed",          "expired",         "disk_exceeded",
-    "main_process_ended", "boundary_failed", "sandbox_changed", "shutdown",
-    "replaced",   "not_found",       "unclaimed",
+    "open",
+    "closed",
+    "expired",
+    "disk_exceeded",
+    "main_process_ended",
+    "boundary_failed",
+    "sandbox_changed",
+    "shutdown",
+    "replaced",
+    "not_found",
+    "unclaimed",
 };
 
 plim_session_end client_session_end(int64_t number)

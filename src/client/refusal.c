@@ -7,7 +7,8 @@ enum { DETAILS_BYTES_MAX = 1 << 20 };
 /* What the details of an answer state, the first of each kind. */
 typedef struct claims {
     base_arena *arena;
-    bool dispatch_stated, end_stated, record_stated; /* a detail of the kind was met, sound or not */
+    bool dispatch_stated, end_stated,
+        record_stated; /* a detail of the kind was met, sound or not */
     plim_not_dispatched mark;
     plim_session_end end;
     plim_bytes end_detail;
@@ -152,12 +153,16 @@ static plim_status class_of(plim_code code, plim_not_dispatched mark, bool sessi
 
 /* ---- message ---- */
 
+/* Room for a little more than an error keeps, so that the error cuts it, at a character. */
+enum { MESSAGE_ROOM = PLIM_ERROR_MESSAGE_MAX + 8 };
+
 /* The daemon's words, fit to be printed: no control characters, and no secret of ours. */
-static void clean_message(plim_bytes text, plim_bytes secret, char out[PLIM_ERROR_MESSAGE_MAX])
+static void clean_message(plim_bytes text, plim_bytes secret, char out[MESSAGE_ROOM])
 {
     size_t length = 0;
-    while (text.len && length + 3 < PLIM_ERROR_MESSAGE_MAX) {
-        if (secret.len && text.len >= secret.len && memcmp(text.data, secret.data, secret.len) == 0) {
+    while (text.len && length < PLIM_ERROR_MESSAGE_MAX) {
+        if (secret.len && text.len >= secret.len &&
+            memcmp(text.data, secret.data, secret.len) == 0) {
             memcpy(out + length, "***", 3);
             length += 3;
             text = (plim_bytes){text.data + secret.len, text.len - secret.len};
@@ -182,7 +187,7 @@ static void attach(plim_error *err, const claims *stated, bool bound)
         return;
     details->answer_not_bound = !bound;
     details->session_end = stated->end;
-    char detail[PLIM_ERROR_MESSAGE_MAX] = "";
+    char detail[MESSAGE_ROOM];
     clean_message(stated->end_detail, (plim_bytes){NULL, 0}, detail);
     details->session_end_detail = detail[0] ? base_strdup(detail) : NULL;
     base_arena *arena = stated->record ? base_arena_new(DETAILS_BYTES_MAX) : NULL;
@@ -203,8 +208,10 @@ static void read_details(claims *into, const json_t *body)
 bool client_read_refusal(const client_answer *answer, bool bound, plim_bytes secret,
                          plim_error *err)
 {
-    /* One mark too many is a defect, one too few is not: with no memory for details, none counts. */
-    _cleanup_(base_arena_freep) base_arena *arena = base_arena_new(DETAILS_BYTES_MAX);
+    /* One mark too many is a defect, one too few is not: with no memory for details, none counts.
+     */
+    _cleanup_(base_arena_freep)
+    base_arena *arena = base_arena_new(DETAILS_BYTES_MAX);
     claims stated = {.arena = arena};
     json_t *body = json_loadb(answer->body.len ? answer->body.data : "", answer->body.len,
                               JSON_REJECT_DUPLICATES, NULL);
@@ -217,7 +224,7 @@ bool client_read_refusal(const client_answer *answer, bool bound, plim_bytes sec
     plim_code code = plim_code_from_name(text_of(body, "code"));
     if (code == PLIM_CODE_OK)
         code = code_of_status(answer->status);
-    char message[PLIM_ERROR_MESSAGE_MAX];
+    char message[MESSAGE_ROOM];
     clean_message(text_of(body, "message"), secret, message);
     if (!message[0])
         snprintf(message, sizeof(message), "HTTP %d", answer->status);

@@ -22,11 +22,11 @@ static bool make_request_id(char out[2 * REQUEST_ID_BYTES + 1], plim_error *err)
 
 /* The whole request in one piece of memory, reserved at once: growing would leave copies of the
  * token behind. */
-static bool write_request(const client *client, const char *procedure, plim_bytes message,
+static bool write_request(const client *self, const char *procedure, plim_bytes message,
                           const char *request_id, base_buf *out, plim_error *err)
 {
-    size_t room = HEAD_ROOM + strlen(client->authority) + strlen(client->path) +
-                  client->token_size + message.len;
+    size_t room =
+        HEAD_ROOM + strlen(self->authority) + strlen(self->path) + self->token_size + message.len;
     out->max = room;
     if (base_buf_reserve(out, room)) {
         base_buf_printf(out,
@@ -38,9 +38,9 @@ static bool write_request(const client *client, const char *procedure, plim_byte
                         "Plimsoll-Request-Id: %s\r\n"
                         "User-Agent: plimsoll-client-c/" PLIM_VERSION "\r\n"
                         "Content-Length: %zu\r\n",
-                        client->path, procedure, client->authority, request_id, message.len);
-        if (client->token)
-            base_buf_printf(out, "Authorization: Bearer %s\r\n", client->token);
+                        self->path, procedure, self->authority, request_id, message.len);
+        if (self->token)
+            base_buf_printf(out, "Authorization: Bearer %s\r\n", self->token);
         base_buf_add_text(out, "\r\n");
         base_buf_add(out, message);
     }
@@ -61,14 +61,14 @@ static bool is_media_type(plim_bytes value, const char *type)
     return base_ascii_equal_ignore_case(base_trim(value), type);
 }
 
-static client_call_outcome judge(const client *client, const client_answer *answer,
+static client_call_outcome judge(const client *self, const client_answer *answer,
                                  const char *request_id, plim_error *err)
 {
     plim_bytes stated;
     bool bound = client_answer_header(answer, "plimsoll-request-id", &stated) &&
                  base_bytes_is(stated, request_id);
     if (answer->status != 200) {
-        client_read_refusal(answer, bound, plim_bytes_of(client->token), err);
+        client_read_refusal(answer, bound, plim_bytes_of(self->token), err);
         return CLIENT_CALL_FAILED;
     }
     if (!bound) {
@@ -84,19 +84,18 @@ static client_call_outcome judge(const client *client, const client_answer *answ
     return CLIENT_CALL_FAILED;
 }
 
-client_call_outcome client_call(client *client, const char *procedure, plim_bytes message,
+client_call_outcome client_call(client *self, const char *procedure, plim_bytes message,
                                 const run_ctx *ctx, client_answer *answer, plim_error *err)
 {
     char request_id[2 * REQUEST_ID_BYTES + 1];
     _cleanup_(free_request)
     base_buf request = BASE_BUF_INIT(0);
-    run_ctx within = run_ctx_until(ctx, base_deadline_after_ms(client->timeout_ms));
+    run_ctx within = run_ctx_until(ctx, base_deadline_after_ms(self->timeout_ms));
     if (!make_request_id(request_id, err) ||
-        !write_request(client, procedure, message, request_id, &request, err) ||
-        !client_transport_exchange(client->transport, base_buf_bytes(&request), &within, answer,
-                                   err))
+        !write_request(self, procedure, message, request_id, &request, err) ||
+        !client_transport_exchange(self->transport, base_buf_bytes(&request), &within, answer, err))
         return CLIENT_CALL_FAILED;
-    client_call_outcome outcome = judge(client, answer, request_id, err);
+    client_call_outcome outcome = judge(self, answer, request_id, err);
     if (outcome != CLIENT_CALL_ANSWERED && err)
         err->http_status = answer->status;
     return outcome;

@@ -26,7 +26,7 @@ typedef enum {
 } client_call_outcome;
 
 /* Send `message` to `procedure`, e.g. "Run", and read the answer into an initialised `answer`. */
-client_call_outcome client_call(client *client, const char *procedure, plim_bytes message,
+client_call_outcome client_call(client *self, const char *procedure, plim_bytes message,
                                 const run_ctx *ctx, client_answer *answer, plim_error *err);
 
 #endif

@@ -44,32 +44,32 @@ static bool check_options(const plim_client_options *options, plim_error *err)
     return true;
 }
 
-static bool copy_token(client *client, plim_bytes token)
+static bool copy_token(client *self, plim_bytes token)
 {
     if (token.len == 0)
         return true;
-    client->token_size = token.len + 1;
-    client->token = base_alloc(client->token_size, 1);
-    if (client->token)
-        memcpy(client->token, token.data, token.len);
-    return client->token;
+    self->token_size = token.len + 1;
+    self->token = base_alloc(self->token_size, 1);
+    if (self->token)
+        memcpy(self->token, token.data, token.len);
+    return self->token;
 }
 
-static bool fill(client *client, const plim_client_options *options, plim_error *err)
+static bool fill(client *self, const plim_client_options *options, plim_error *err)
 {
     client_url url;
     const char *ca_file = NULL;
-    if (!client_url_parse(client->arena, options->base_url, options->insecure_http, &url, err) ||
+    if (!client_url_parse(self->arena, options->base_url, options->insecure_http, &url, err) ||
         !check_options(options, err))
         return false;
-    if (options->ca_file.len && !(ca_file = base_arena_text(client->arena, options->ca_file)))
+    if (options->ca_file.len && !(ca_file = base_arena_text(self->arena, options->ca_file)))
         return plim_refuse_nomem(err);
-    client->authority = url.authority;
-    client->path = url.path;
-    client->timeout_ms =
+    self->authority = url.authority;
+    self->path = url.path;
+    self->timeout_ms =
         options->request_timeout_ms ? options->request_timeout_ms : PLIM_REQUEST_TIMEOUT_MS;
-    client->transport = client_transport_new(&url, ca_file);
-    return (client->transport && copy_token(client, options->token)) || plim_refuse_nomem(err);
+    self->transport = client_transport_new(&url, ca_file);
+    return (self->transport && copy_token(self, options->token)) || plim_refuse_nomem(err);
 }
 
 bool client_new(const plim_client_options *options, client **out, plim_error *err)
@@ -92,13 +92,13 @@ bool client_new(const plim_client_options *options, client **out, plim_error *er
     return true;
 }
 
-void client_free(client *client)
+void client_free(client *self)
 {
-    if (!client)
+    if (!self)
         return;
-    client_transport_free(client->transport);
-    base_free_secret(client->token, client->token_size);
-    base_arena_free(client->arena);
+    client_transport_free(self->transport);
+    base_free_secret(self->token, self->token_size);
+    base_arena_free(self->arena);
 }
 
 /* ---- a run ---- */
@@ -207,7 +207,7 @@ static bool read_result(base_arena *arena, const sent_request *sent, const clien
     return good;
 }
 
-static bool run(client *client, const core_request *request, const run_ctx *ctx, plim_result **out,
+static bool run(client *self, const core_request *request, const run_ctx *ctx, plim_result **out,
                 plim_error *err)
 {
     _cleanup_(base_arena_freep)
@@ -222,16 +222,16 @@ static bool run(client *client, const core_request *request, const run_ctx *ctx,
     client_answer answer;
     client_answer_init(&answer);
     client_call_outcome outcome =
-        client_call(client, "Run", base_buf_bytes(&message), ctx, &answer, err);
+        client_call(self, "Run", base_buf_bytes(&message), ctx, &answer, err);
     return outcome != CLIENT_CALL_FAILED &&
            read_result(arena, &sent, &answer, outcome == CLIENT_CALL_UNBOUND, out, err);
 }
 
-bool client_run(client *client, const core_request *request, const run_ctx *ctx, plim_result **out,
+bool client_run(client *self, const core_request *request, const run_ctx *ctx, plim_result **out,
                 plim_error *err)
 {
     plim_error local = PLIM_ERROR_INIT;
-    bool good = run(client, request, ctx, out, &local);
+    bool good = run(self, request, ctx, out, &local);
     plim_error_move(err, &local);
     return good;
 }

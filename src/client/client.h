@@ -21,13 +21,13 @@ typedef struct client client;
 bool client_new(const plim_client_options *options, client **out, plim_error *err);
 
 /* Calls in flight must have returned. NULL allowed. */
-void client_free(client *client);
+void client_free(client *self);
 
 /*
  * Validate, send, check. True: `*out` is the result and has its record. False: `*out` is NULL, or
  * with code data_loss what came back, without a record. `*out` must be NULL before.
  */
-bool client_run(client *client, const core_request *request, const run_ctx *ctx, plim_result **out,
+bool client_run(client *self, const core_request *request, const run_ctx *ctx, plim_result **out,
                 plim_error *err);
 
 /*
@@ -35,7 +35,7 @@ bool client_run(client *client, const core_request *request, const run_ctx *ctx,
  * library does not know. With PLIM_E_PROTOCOL_MISMATCH (a daemon of another number, marked
  * `protocol`) `out` is filled too, else untouched.
  */
-bool client_describe(client *client, const run_ctx *ctx, core_description *out, plim_error *err);
+bool client_describe(client *self, const run_ctx *ctx, core_description *out, plim_error *err);
 
 /* Keep `*cause` as the error that came before `err`, and clear it. Without memory it is dropped. */
 void client_error_set_cause(plim_error *err, plim_error *cause);

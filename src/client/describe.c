@@ -3,7 +3,7 @@
 
 enum { DESCRIBE_BYTES_MAX = 1 << 20 };
 
-/* The providers of the contract: an info outlives its client, so their names are static. */
+/* The providers of the contract: an info outlives its self, so their names are static. */
 static const char *provider_name(plim_bytes name)
 {
     static const char *const known[] = {"disabled", "wasm",        "docker",
@@ -72,7 +72,7 @@ static void read_description(const wire_describe_response *in, core_description 
     copy_text(out->policy, sizeof(out->policy), in->policy);
 }
 
-bool client_describe(client *client, const run_ctx *ctx, core_description *out, plim_error *err)
+bool client_describe(client *self, const run_ctx *ctx, core_description *out, plim_error *err)
 {
     _cleanup_(base_arena_freep)
     base_arena *arena = base_arena_new(DESCRIBE_BYTES_MAX);
@@ -81,7 +81,7 @@ bool client_describe(client *client, const run_ctx *ctx, core_description *out, 
     client_answer_init(&answer);
     if (!arena)
         return plim_refuse_nomem(err);
-    if (client_call(client, "Describe", (plim_bytes){NULL, 0}, ctx, &answer, err) !=
+    if (client_call(self, "Describe", (plim_bytes){NULL, 0}, ctx, &answer, err) !=
         CLIENT_CALL_ANSWERED)
         return false;
     const wire_describe_response *response = wire_decode(

@@ -1,6 +1,6 @@
 /*
- * Between messages and the core's model. What is made lives in the arena and borrows what it can, so
- * the source must outlive it.
+ * Between messages and the core's model. What is made lives in the arena and borrows what it can,
+ * so the source must outlive it.
  */
 #ifndef WIRE_CONVERT_H
 #define WIRE_CONVERT_H
@@ -50,6 +50,18 @@ wire_run_response *wire_write_result(base_arena *arena, const plim_result *resul
 /* The result that an answer states, a copy of all of it; of kind NONE when the answer holds none.
  * NULL when memory is out. */
 plim_result *wire_read_result(const wire_run_response *in) PLIM_MUST_USE;
+
+/*
+ * What the digest of a request is over, as it was sent: `request` is what wire_read_request made of
+ * `in`. False for a kind that Run does not take.
+ */
+bool wire_record_request(const wire_run_request *in, const core_request *request,
+                         record_request *out) PLIM_MUST_USE;
+
+/* A record as a message, borrowing its texts, and back as a copy of all of it; NULL when memory is
+ * out. A text with a NUL byte is cut there, so it no longer has the digest that it claims. */
+wire_run_record *wire_write_record(base_arena *arena, const plim_record *record) PLIM_MUST_USE;
+plim_record *wire_read_record(base_arena *arena, const wire_run_record *in) PLIM_MUST_USE;
 
 /* The answer of Describe. `protocol` is the number to state; sessions are stated as off. NULL when
  * memory is out. */

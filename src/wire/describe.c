@@ -58,8 +58,7 @@ wire_describe_response *wire_write_description(base_arena *arena, const core_des
     out->supports_project_grants = in->supports_grant[PLIM_KIND_PROJECT];
     out->protocol = protocol;
     out->policy = plim_bytes_of(in->policy);
-    out->javascript_environment =
-        write_environment(arena, &in->environment[PLIM_KIND_JAVASCRIPT]);
+    out->javascript_environment = write_environment(arena, &in->environment[PLIM_KIND_JAVASCRIPT]);
     out->project_environment = write_environment(arena, &in->environment[PLIM_KIND_PROJECT]);
     out->module_environment = write_environment(arena, &in->environment[PLIM_KIND_MODULE]);
     out->resources = write_resources(arena, in);

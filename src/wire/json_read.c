@@ -45,7 +45,8 @@ static bool more_elements(struct reader *r, wire_json_kind end, bool *more)
     return *more || kind == end || syntax(r, "expected a comma or the end");
 }
 
-/* Take the bracket that opens an array or object; `*empty` when its end follows, which is taken too.
+/* Take the bracket that opens an array or object; `*empty` when its end follows, which is taken
+ * too.
  */
 static bool open_nest(struct reader *r, wire_json_kind end, bool *empty)
 {
@@ -335,8 +336,7 @@ static bool read_message(struct reader *r, const wire_type *type, void *message)
         return false;
     uint64_t seen = 0;
     for (bool more = !empty; more;)
-        if (!read_member(r, type, message, &seen) ||
-            !more_elements(r, WIRE_JSON_OBJECT_END, &more))
+        if (!read_member(r, type, message, &seen) || !more_elements(r, WIRE_JSON_OBJECT_END, &more))
             return false;
     r->depth--;
     return true;
@@ -355,9 +355,8 @@ bool wire_json_read(base_arena *arena, const wire_type *type, plim_bytes in, voi
     else if (wire_json_peek(&r.lexer) != WIRE_JSON_OBJECT)
         syntax(&r, "expected an object");
     else
-        read = read_message(&r, type, message) &&
-               (wire_json_peek(&r.lexer) == WIRE_JSON_END ||
-                syntax(&r, "expected nothing after the object"));
+        read = read_message(&r, type, message) && (wire_json_peek(&r.lexer) == WIRE_JSON_END ||
+                                                   syntax(&r, "expected nothing after the object"));
     base_buf_free(&r.elements);
     return read;
 }

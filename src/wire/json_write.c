@@ -74,7 +74,8 @@ static void add_float(base_buf *out, float value)
 
 static void add_enum(base_buf *out, const wire_field *field, int number)
 {
-    const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(field->descriptor, number);
+    const ProtobufCEnumValue *value =
+        protobuf_c_enum_descriptor_get_value(field->descriptor, number);
     if (value)
         base_buf_printf(out, "\"%s\"", value->name);
     else

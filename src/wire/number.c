@@ -34,8 +34,7 @@ static double read_double(const char *text)
 bool wire_number_add(base_buf *out, double value)
 {
     if (value == trunc(value) && fabs(value) < EXACT_INTEGER_MAX)
-        return base_buf_printf(out, "%s%" PRIu64, signbit(value) ? "-" : "",
-                               (uint64_t)fabs(value));
+        return base_buf_printf(out, "%s%" PRIu64, signbit(value) ? "-" : "", (uint64_t)fabs(value));
     char text[DOUBLE_TEXT_MAX];
     /* A text of up to 15 digits is found by %.15g, which drops zeros; 17 always suffice. */
     for (int digits = 15; digits <= 17; digits++) {

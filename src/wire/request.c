@@ -5,8 +5,7 @@ static bool read_floor(plim_bytes name, plim_tier *out, plim_error *err)
 {
     *out = PLIM_TIER_UNKNOWN;
     return name.len == 0 || plim_tier_from_name(name, out) ||
-           core_refuse_request(err,
-                               "the floor is not one of process, container, kernel, vm");
+           core_refuse_request(err, "the floor is not one of process, container, kernel, vm");
 }
 
 static bool read_rule(const wire_software_rule *rule, plim_software_rule *out, plim_error *err)
@@ -32,7 +31,9 @@ bool wire_read_options(const wire_head *head, plim_run_options *out, plim_error 
         !read_rule(head->software_rule, &out->software, err))
         return false;
     int32_t timeout = head->timeout_ms;
-    out->timeout_ms = timeout <= 0 ? 0 : timeout < WIRE_TIMEOUT_MS_MAX ? timeout : WIRE_TIMEOUT_MS_MAX;
+    out->timeout_ms = timeout <= 0                    ? 0
+                      : timeout < WIRE_TIMEOUT_MS_MAX ? timeout
+                                                      : WIRE_TIMEOUT_MS_MAX;
     if (core_name_valid(head->trace_id))
         out->trace_id = head->trace_id;
     return true;
@@ -45,8 +46,8 @@ static bool read_javascript(base_arena *arena, const wire_java_script_run *in,
     if (!made)
         return plim_refuse_nomem(err);
     *made = (plim_javascript_request){sizeof(*made), *options, in->code, in->grant_profile};
-    *out = (core_request){
-        .kind = PLIM_KIND_JAVASCRIPT, .options = &made->options, .javascript = made};
+    *out =
+        (core_request){.kind = PLIM_KIND_JAVASCRIPT, .options = &made->options, .javascript = made};
     return true;
 }
 
@@ -59,9 +60,9 @@ static bool read_project(base_arena *arena, const wire_project_run *in,
         return plim_refuse_nomem(err);
     for (size_t i = 0; i < in->n_files; i++)
         files[i] = (plim_file){in->files[i]->path, in->files[i]->content};
-    *made = (plim_project_request){sizeof(*made),      *options,          files,
-                                   in->n_files,        in->steps,         in->n_steps,
-                                   in->artifacts,      in->n_artifacts,   in->grant_profile};
+    *made = (plim_project_request){sizeof(*made), *options,        files,
+                                   in->n_files,   in->steps,       in->n_steps,
+                                   in->artifacts, in->n_artifacts, in->grant_profile};
     *out = (core_request){.kind = PLIM_KIND_PROJECT, .options = &made->options, .project = made};
     return true;
 }

@@ -169,8 +169,158 @@ wire_run_response *wire_write_result(base_arena *arena, const plim_result *resul
     return writers[result->kind](arena, result, out) ? out : NULL;
 }
 
-static const char *text_copy(base_arena *arena, plim_bytes text)
+/* ---- back: everything is copied, since the message borrows from an answer that goes away ---- */
+
+/* Copies into the result's arena that remember whether all of them found memory. */
+struct copier {
+    base_arena *arena;
+    bool failed;
+};
+
+static plim_bytes copy(struct copier *c, plim_bytes bytes)
 {
-    const char *copy = base_arena_text(arena, text);
-    return copy ? copy : "";
+    plim_bytes made = {NULL, 0};
+    c->failed |= !base_arena_dup(c->arena, bytes, &made);
+    return made;
+}
+
+static const char *copy_text(struct copier *c, plim_bytes text)
+{
+    const char *made = base_arena_text(c->arena, text);
+    c->failed |= !made;
+    return made ? made : "";
+}
+
+static void *copy_array(struct copier *c, size_t count, size_t size)
+{
+    void *made = base_arena_alloc(c->arena, count, size);
+    c->failed |= !made;
+    return made;
+}
+
+static void read_javascript(struct copier *c, const wire_java_script_result *in, plim_result *out)
+{
+    out->out = copy(c, in->stdout);
+    out->err = copy(c, in->stderr);
+    out->exit_code = in->exit_code;
+    out->timed_out = in->timed_out;
+    out->out_truncated = in->stdout_truncated;
+    out->err_truncated = in->stderr_truncated;
+    out->limit_reached = copy_text(c, in->limit_reached);
+}
+
+static void read_cell(struct copier *c, const wire_cell_result *in, plim_result *out)
+{
+    out->out = copy(c, in->stdout);
+    out->err = copy(c, in->stderr);
+    out->exit_code = in->exit_code;
+    out->timed_out = in->timed_out;
+    out->out_truncated = in->stdout_truncated;
+    out->err_truncated = in->stderr_truncated;
+    out->interpreter_started = in->interpreter_started;
+    out->interpreter_ended = in->interpreter_ended;
+    out->limit_reached = copy_text(c, in->limit_reached);
+}
+
+static core_step_result read_step(struct copier *c, const wire_step_result *in)
+{
+    return (core_step_result){
+        .command = copy(c, in->command),
+        .out = copy(c, in->stdout),
+        .err = copy(c, in->stderr),
+        .exit_code = in->exit_code,
+        .timed_out = in->timed_out,
+        .out_truncated = in->stdout_truncated,
+        .err_truncated = in->stderr_truncated,
+        .duration_ms = in->duration_ms,
+        .limit_reached = copy_text(c, in->limit_reached),
+    };
+}
+
+static void read_project(struct copier *c, const wire_project_result *in, plim_result *out)
+{
+    core_step_result *steps = copy_array(c, in->n_steps, sizeof(*steps));
+    core_artifact *artifacts = copy_array(c, in->n_artifacts, sizeof(*artifacts));
+    out->outcome = (plim_outcome)in->outcome;
+    out->outcome_detail = copy(c, in->outcome_detail);
+    out->artifacts_truncated = in->artifacts_truncated;
+    for (size_t i = 0; !c->failed && i < in->n_steps; i++)
+        steps[i] = read_step(c, in->steps[i]);
+    for (size_t i = 0; !c->failed && i < in->n_artifacts; i++)
+        artifacts[i] =
+            (core_artifact){copy(c, in->artifacts[i]->path), copy(c, in->artifacts[i]->content)};
+    out->steps = steps;
+    out->step_count = in->n_steps;
+    out->artifacts = artifacts;
+    out->artifact_count = in->n_artifacts;
+}
+
+static void read_module(struct copier *c, const wire_module_result *in, plim_result *out)
+{
+    core_module_row *rows = copy_array(c, in->n_runs, sizeof(*rows));
+    out->outcome = (plim_outcome)in->outcome;
+    out->outcome_detail = copy(c, in->outcome_detail);
+    out->width = in->width;
+    out->out = copy(c, in->stdout);
+    out->err = copy(c, in->stderr);
+    out->limit_reached = copy_text(c, in->limit_reached);
+    for (size_t i = 0; !c->failed && i < in->n_runs; i++) {
+        const wire_module_row_result *row = in->runs[i];
+        double *outputs = copy_array(c, row->n_outputs, sizeof(*outputs));
+        if (outputs && row->n_outputs)
+            memcpy(outputs, row->outputs, row->n_outputs * sizeof(*outputs));
+        rows[i] = (core_module_row){row->status, outputs, row->n_outputs};
+    }
+    out->rows = rows;
+    out->row_count = in->n_runs;
+}
+
+static plim_tier read_tier(plim_bytes name)
+{
+    plim_tier tier = PLIM_TIER_UNKNOWN;
+    if (!plim_tier_from_name(name, &tier) && base_bytes_is(name, "none"))
+        tier = PLIM_TIER_NONE;
+    return tier;
+}
+
+plim_result *wire_read_result(const wire_run_response *in)
+{
+    static const plim_kind kinds[] = {PLIM_KIND_JAVASCRIPT, PLIM_KIND_PROJECT, PLIM_KIND_MODULE,
+                                      PLIM_KIND_CELL};
+    _Static_assert(PLIMSOLL__V1__RUN_RESPONSE__RESULT_CELL -
+                           PLIMSOLL__V1__RUN_RESPONSE__RESULT_JAVASCRIPT + 1 ==
+                       PLIM_COUNT(kinds),
+                   "a kind for each result");
+    plim_result *out = core_result_new(
+        in->result_case ? kinds[in->result_case - PLIMSOLL__V1__RUN_RESPONSE__RESULT_JAVASCRIPT]
+                        : PLIM_KIND_NONE);
+    if (!out)
+        return NULL;
+    struct copier c = {out->arena, false};
+    out->provider = copy_text(&c, in->sandbox);
+    out->isolation = copy_text(&c, in->isolation);
+    out->tier = read_tier(in->isolation);
+    out->environment = copy_text(&c, in->environment);
+    out->software_identity = copy_text(&c, in->software_identity);
+    out->duration_ms = in->duration_ms;
+    switch (out->kind) {
+    case PLIM_KIND_JAVASCRIPT:
+        read_javascript(&c, in->javascript, out);
+        break;
+    case PLIM_KIND_PROJECT:
+        read_project(&c, in->project, out);
+        break;
+    case PLIM_KIND_MODULE:
+        read_module(&c, in->module, out);
+        break;
+    case PLIM_KIND_CELL:
+        read_cell(&c, in->cell, out);
+        break;
+    default:
+        break;
+    }
+    if (!c.failed)
+        return out;
+    plim_result_free(out);
+    return NULL;
 }

@@ -10,7 +10,7 @@
 #ifndef WIRE_WIRE_H
 #define WIRE_WIRE_H
 
-#include "core/core.h"
+#include "record/record.h"
 
 #include "sandbox.pb-c.h"
 

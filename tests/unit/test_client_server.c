@@ -173,8 +173,7 @@ static void *accept_all(void *arg)
 
 static int listen_on_loopback(int *port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     MUST(fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 && listen(fd, 256) == 0 &&
@@ -252,9 +251,8 @@ static void fill_result(base_arena *arena, const core_request *request, plim_res
         result->exit_code = 7;
     } else if (request->kind == PLIM_KIND_PROJECT) {
         core_step_result *step = base_arena_alloc(arena, 1, sizeof(*step));
-        *step = (core_step_result){.command = request->project->steps[0],
-                                   .out = PLIM_LIT("out"),
-                                   .limit_reached = ""};
+        *step = (core_step_result){
+            .command = request->project->steps[0], .out = PLIM_LIT("out"), .limit_reached = ""};
         result->steps = step;
         result->step_count = 1;
     } else {
@@ -345,8 +343,7 @@ SSL_CTX *server_tls(const char *pem_path)
     X509_NAME *name = X509_get_subject_name(certificate);
     X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"test", -1, -1, 0);
     X509_set_issuer_name(certificate, name);
-    X509_EXTENSION *names =
-        X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, "IP:127.0.0.1");
+    X509_EXTENSION *names = X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, "IP:127.0.0.1");
     MUST(names && X509_add_ext(certificate, names, -1) &&
          X509_sign(certificate, key, EVP_sha256()));
     X509_EXTENSION_free(names);
@@ -358,4 +355,30 @@ SSL_CTX *server_tls(const char *pem_path)
     X509_free(certificate);
     EVP_PKEY_free(key);
     return context;
+}
+
+/* ---- the other side ---- */
+
+client *server_client(const server *self, int64_t timeout_ms, const char *token)
+{
+    client *made = NULL;
+    plim_client_options options = {.size = sizeof(options),
+                                   .base_url = plim_bytes_of(self->url),
+                                   .token = plim_bytes_of(token),
+                                   .request_timeout_ms = timeout_ms};
+    MUST(client_new(&options, &made, NULL));
+    return made;
+}
+
+plim_status run_snippet(client *self, const char *code, plim_result **out, plim_error *err)
+{
+    plim_javascript_request snippet = {
+        .size = sizeof(snippet),
+        .options = {.timeout_ms = 1000, .minimum_isolation = PLIM_TIER_PROCESS},
+        .code = plim_bytes_of(code)};
+    core_request request = {
+        .kind = PLIM_KIND_JAVASCRIPT, .options = &snippet.options, .javascript = &snippet};
+    run_ctx ctx = RUN_CTX_NONE;
+    *out = NULL;
+    return client_run(self, &request, &ctx, out, err) ? PLIM_OK : plim_error_status(err);
 }

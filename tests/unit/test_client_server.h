@@ -1,7 +1,7 @@
 /*
- * A daemon as a test wants it: a real socket on loopback, a thread for each connection, and a script
- * that sees every request and writes whatever bytes it likes. It also knows how to answer well, so
- * that a script can answer well but for one thing.
+ * A daemon as a test wants it: a real socket on loopback, a thread for each connection, and a
+ * script that sees every request and writes whatever bytes it likes. It also knows how to answer
+ * well, so that a script can answer well but for one thing.
  */
 #ifndef TEST_CLIENT_SERVER_H
 #define TEST_CLIENT_SERVER_H
@@ -25,7 +25,7 @@ typedef struct server_conn {
 /* A request: its head as text, and its body once it was read. */
 typedef struct server_request {
     char head[16384];
-    char id[128];   /* of Plimsoll-Request-Id */
+    char id[128]; /* of Plimsoll-Request-Id */
     char path[512];
     char *body;
     size_t body_len, content_length;
@@ -68,16 +68,17 @@ void server_printf(server_conn *conn, const char *format, ...) PLIM_PRINTF(2, 3)
 void server_answer(server_conn *conn, const server_request *request, int status, const char *type,
                    const char *headers, plim_bytes body);
 
-/* An error answer: Connect JSON with the given text after `"message":"..."`, e.g. a details list. */
+/* An error answer: Connect JSON with the given text after `"message":"..."`, e.g. a details list.
+ */
 void server_refuse(server_conn *conn, const server_request *request, int status, const char *code,
                    const char *more);
 
 /* How a good answer to a run is spoiled: each may be NULL. */
 typedef struct server_spoiler {
-    void (*result)(plim_result *result);            /* before digests are taken */
-    void (*record)(plim_record *record);            /* before the record's own digest is taken */
-    void (*sealed)(plim_record *record);            /* after it */
-    void (*message)(wire_run_response *response);   /* the finished message */
+    void (*result)(plim_result *result);          /* before digests are taken */
+    void (*record)(plim_record *record);          /* before the record's own digest is taken */
+    void (*sealed)(plim_record *record);          /* after it */
+    void (*message)(wire_run_response *response); /* the finished message */
 } server_spoiler;
 
 /* The bytes of a good answer to a request for a run, spoiled; the caller frees the buffer. */
@@ -86,10 +87,19 @@ void server_run_answer(const server_request *request, const server_spoiler *spoi
 /* Answer a Run well, and a Describe as a daemon of protocol 3. A server_script. */
 bool server_good(server_conn *conn, server_request *request);
 
-/* A self-signed certificate for 127.0.0.1 and its key, written to `pem_path` for a client to trust. */
+/* A self-signed certificate for 127.0.0.1 and its key, written to `pem_path` for a client to trust.
+ */
 SSL_CTX *server_tls(const char *pem_path);
 
 /* Does the request have this header line, ignoring case of the name? */
 bool server_has_line(const server_request *request, const char *line);
+
+/* ---- the other side ---- */
+
+/* A client of the server's URL; `timeout_ms` 0 for the default. Ends the test when it cannot be. */
+client *server_client(const server *server, int64_t timeout_ms, const char *token);
+
+/* Run `code` as a snippet; the status. `*out` and `*err` are the caller's. */
+plim_status run_snippet(client *client, const char *code, plim_result **out, plim_error *err);
 
 #endif

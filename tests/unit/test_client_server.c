@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 #define MUST(condition)                                                                            \
@@ -70,6 +71,10 @@ static bool read_head(server_conn *conn, server_request *request)
     while (length < sizeof(request->head) - 1) {
         if (read_some(conn, request->head + length, 1) != 1)
             return false;
+        if (request->head[0] == 0x16) { /* TLS to a cleartext port: what a web server does then */
+            server_printf(conn, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+            return false;
+        }
         request->head[++length] = '\0';
         if (length < 4 || strcmp(request->head + length - 4, "\r\n\r\n") != 0)
             continue;
@@ -145,9 +150,20 @@ static void *serve_connection(void *arg)
     return NULL;
 }
 
+/* OpenSSL writes with write(2). The client must not need this, so only the server's threads have
+ * it. */
+static void block_sigpipe(void)
+{
+    sigset_t pipe_signal;
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_signal, NULL);
+}
+
 static void *accept_all(void *arg)
 {
     server *self = arg;
+    block_sigpipe();
     for (;;) {
         int fd = accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
@@ -199,6 +215,14 @@ void server_start(server *out, server_script *on_request, void *arg, SSL_CTX *tl
     MUST(pthread_create(&out->thread, NULL, accept_all, out) == 0);
 }
 
+void server_wait_closed(server *self)
+{
+    pthread_mutex_lock(&self->mutex);
+    while (self->open_count)
+        pthread_cond_wait(&self->idle, &self->mutex);
+    pthread_mutex_unlock(&self->mutex);
+}
+
 void server_stop(server *self)
 {
     shutdown(self->listen_fd, SHUT_RDWR);
@@ -226,14 +250,6 @@ void server_answer(server_conn *conn, const server_request *request, int status,
                   "Content-Length: %zu\r\n\r\n",
                   status, type, request->id, headers, body.len);
     server_write(conn, body.data, body.len);
-}
-
-void server_refuse(server_conn *conn, const server_request *request, int status, const char *code,
-                   const char *more)
-{
-    char body[4096];
-    snprintf(body, sizeof(body), "{\"code\":\"%s\",\"message\":\"as scripted\"%s}", code, more);
-    server_answer(conn, request, status, "application/json", "", plim_bytes_of(body));
 }
 
 /* What a run of the request answers: its code back as output, or a row for each row. */

@@ -58,6 +58,9 @@ struct server {
 void server_start(server *out, server_script *on_request, void *arg, SSL_CTX *tls);
 void server_stop(server *server);
 
+/* Wait until the script has closed every connection. */
+void server_wait_closed(server *server);
+
 /* A port on loopback that nothing listens on. */
 int server_closed_port(void);
 
@@ -67,11 +70,6 @@ void server_printf(server_conn *conn, const char *format, ...) PLIM_PRINTF(2, 3)
 /* A whole answer with the request's own ID; `headers` are more lines, each with CRLF. */
 void server_answer(server_conn *conn, const server_request *request, int status, const char *type,
                    const char *headers, plim_bytes body);
-
-/* An error answer: Connect JSON with the given text after `"message":"..."`, e.g. a details list.
- */
-void server_refuse(server_conn *conn, const server_request *request, int status, const char *code,
-                   const char *more);
 
 /* How a good answer to a run is spoiled: each may be NULL. */
 typedef struct server_spoiler {

@@ -87,7 +87,8 @@ static void add_verb_markdown(const cli_verb *verb, base_buf *out)
                     verb->arguments[0] ? " " : "", verb->arguments);
     base_buf_printf(out, "%c%s.%s%s\n", verb->summary[0] - ('a' - 'A'), verb->summary + 1,
                     verb->detail[0] ? " " : "", verb->detail);
-    base_buf_add_text(out, "\n| Flag | Meaning |\n|---|---|\n");
+    if (verb->flags)
+        base_buf_add_text(out, "\n| Flag | Meaning |\n|---|---|\n");
     for (size_t i = 0; i < CLI_FLAG_COUNT; i++) {
         const cli_flag *flag = &cli_flag_table[i];
         if (!(verb->flags & 1u << i))

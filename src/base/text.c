@@ -22,9 +22,20 @@ plim_bytes base_trim(plim_bytes text)
     return text;
 }
 
+/* Not tolower: in a Turkish locale that leaves "I" alone. */
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
 bool base_ascii_equal_ignore_case(plim_bytes a, const char *b)
 {
-    return a.len == strlen(b) && (a.len == 0 || strncasecmp(a.data, b, a.len) == 0);
+    if (a.len != strlen(b))
+        return false;
+    for (size_t i = 0; i < a.len; i++)
+        if (lower(a.data[i]) != lower(b[i]))
+            return false;
+    return true;
 }
 
 bool base_parse_int(plim_bytes text, int64_t *out)

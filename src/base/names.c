@@ -2,8 +2,9 @@
 #include "base/base.h"
 
 static const char *const tier_names[] = {
-    [PLIM_TIER_UNKNOWN] = "unknown",     [PLIM_TIER_NONE] = "none",     [PLIM_TIER_PROCESS] = "process",
-    [PLIM_TIER_CONTAINER] = "container", [PLIM_TIER_KERNEL] = "kernel", [PLIM_TIER_VM] = "vm",
+    [PLIM_TIER_UNKNOWN] = "unknown", [PLIM_TIER_NONE] = "none",
+    [PLIM_TIER_PROCESS] = "process", [PLIM_TIER_CONTAINER] = "container",
+    [PLIM_TIER_KERNEL] = "kernel",   [PLIM_TIER_VM] = "vm",
 };
 
 const char *plim_tier_name(plim_tier tier)
@@ -35,7 +36,8 @@ bool plim_tier_meets(plim_tier have, plim_tier floor)
 const char *plim_not_dispatched_name(plim_not_dispatched reason)
 {
     static const char *const names[] = {
-        "", "request", "permission", "protocol", "unsupported", "isolation", "capacity", "environment",
+        "",          "request",  "permission",  "protocol", "unsupported",
+        "isolation", "capacity", "environment",
     };
     return (size_t)reason < PLIM_COUNT(names) ? names[reason] : "unknown";
 }

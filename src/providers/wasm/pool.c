@@ -12,8 +12,6 @@
 #include <sys/socket.h>
 
 enum {
-    WASM_IDLE_DUE_MS =
-        1000, /* a worker restores its snapshot within this, or is discarded (contract 12.2) */
     START_MS = 10000, /* the host is ready within this */
     RETRY_MS = 100, /* pause after a host or a fork failed, doubled each time up to RETRY_MS_MAX */
     RETRY_MS_MAX = 10000,

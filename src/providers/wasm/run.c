@@ -186,8 +186,7 @@ static wasm_run_end stopped(wasm_worker *worker, int64_t deadline_ns, wasm_run *
     return had_timeout ? WASM_RUN_TIMEOUT : WASM_RUN_GONE;
 }
 
-static wasm_run_end ended(wasm_pool *pool, wasm_worker *worker, progress how, int64_t deadline_ns,
-                          wasm_run *run)
+static wasm_run_end ended(wasm_worker *worker, progress how, int64_t deadline_ns, wasm_run *run)
 {
     if (how == ENDED_DONE && base_monotonic_ns() < deadline_ns)
         return WASM_RUN_DONE;

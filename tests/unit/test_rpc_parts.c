@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "rpc/call.h"
+#include "rpc/procedures.h"
 
 static void is(plim_bytes bytes, const char *expected)
 {

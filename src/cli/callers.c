@@ -191,10 +191,10 @@ static bool add_caller(const struct callers_options *options, const struct token
 {
     struct change change = {options, token->fingerprint};
     size_t left;
-    warn_small_allowance(options);
     if (!registry_edit(options->file, true, change_add, &change, &left, err))
         return false;
     say_saved(options, "added", left);
+    warn_small_allowance(options);
     return true;
 }
 
@@ -233,12 +233,12 @@ static bool run_limit(const struct callers_options *options, plim_error *err)
 {
     struct change change = {options, NULL};
     size_t left;
-    warn_small_allowance(options);
     if (!registry_edit(options->file, false, change_allowance, &change, &left, err))
         return false;
     say_saved(options, options->paid_seconds ? "has a new allowance" : "has no allowance any more",
               left);
     fprintf(stderr, "A restart also gives every caller a fresh day.\n");
+    warn_small_allowance(options);
     return true;
 }
 

@@ -51,8 +51,9 @@ static void trim_to_character(char *message)
     message[length] = '\0';
 }
 
-static void fill(plim_error *err, plim_status status, plim_code code, plim_not_dispatched reason,
-                 const char *format, va_list args)
+__attribute__((format(printf, 5, 0))) static void fill(plim_error *err, plim_status status,
+                                                       plim_code code, plim_not_dispatched reason,
+                                                       const char *format, va_list args)
 {
     if (!err)
         return;

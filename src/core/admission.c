@@ -4,8 +4,8 @@
 
 /* A bucket is forgotten when it was idle this long and would be full again, so forgetting never
  * grants a token. */
-#define BUCKET_IDLE_NS (2 * 60 * BASE_NS_PER_S)
-#define SWEEP_EVERY_NS (60 * BASE_NS_PER_S)
+#define BUCKET_IDLE_NS (INT64_C(120) * BASE_NS_PER_S)
+#define SWEEP_EVERY_NS (INT64_C(60) * BASE_NS_PER_S)
 
 /* One caller: its slots in flight and its bucket. */
 struct caller {

@@ -16,14 +16,13 @@ plim_bytes core_lookup_environment(void *ctx, const char *name)
     return plim_bytes_of(getenv(name));
 }
 
-/* A value for a message: the first bytes of it, anything but plain ASCII replaced. Values of
- * settings are no secrets. */
-static const char *shown(plim_bytes value, char out[64])
+const char *core_settings_shown(plim_bytes value, char *out, size_t size)
 {
-    size_t length = value.len < 60 ? value.len : 60;
+    size_t room = size - sizeof("...");
+    size_t length = value.len < room ? value.len : room;
     for (size_t i = 0; i < length; i++)
-        out[i] = value.data[i] >= ' ' && value.data[i] < 0x7F ? value.data[i] : '?';
-    memcpy(out + length, value.len > length ? "..." : "", value.len > length ? 4 : 1);
+        out[i] = (char)(value.data[i] >= ' ' && value.data[i] < 0x7F ? value.data[i] : '?');
+    snprintf(out + length, size - length, "%s", value.len > length ? "..." : "");
     return out;
 }
 
@@ -32,7 +31,7 @@ static bool refuse_value(plim_error *err, const core_setting *setting, plim_byte
 {
     char text[64];
     return core_refuse_configuration(err, "%s is \"%s\"; it must be %s", setting->name,
-                                     shown(value, text), what);
+                                     core_settings_shown(value, text, sizeof(text)), what);
 }
 
 static bool read_int(const core_setting *setting, plim_bytes value, int64_t *out, plim_error *err)

@@ -79,6 +79,12 @@ typedef plim_bytes core_lookup(void *ctx, const char *name);
 /* Reads the process environment; `ctx` is not used. */
 plim_bytes core_lookup_environment(void *ctx, const char *name);
 
+/*
+ * A value as a message may show it: its first bytes, anything but plain ASCII replaced. Writes at
+ * most `size` bytes, terminator included, to `out`, and returns it.
+ */
+const char *core_settings_shown(plim_bytes value, char *out, size_t size);
+
 /* Read every setting through `lookup`. Errors: PLIM_E_INVALID_OPTION naming the variable and what
  * is wrong. */
 bool core_settings_read(core_lookup *lookup, void *ctx, core_settings *out, plim_error *err);

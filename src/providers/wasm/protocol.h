@@ -1,0 +1,175 @@
+/*
+ * What the library and the worker host say to each other (spec/wasm.md, sections 9 and 12).
+ *
+ * Shared by both sides and free of I/O: tags, limits and wire structs only. Two sockets exist. The
+ * CONTROL socket (AF_UNIX, SOCK_SEQPACKET, descriptor 3 of the host) carries one message a packet:
+ * a tag byte, then its struct. A WORKER socket (AF_UNIX, SOCK_STREAM, descriptor 3 of the worker)
+ * carries frames: plim_worker_frame, then `length` bytes. All integers are little-endian, all
+ * structs packed. The parent treats every byte from a worker as hostile.
+ */
+#ifndef PLIM_PROVIDERS_WASM_PROTOCOL_H
+#define PLIM_PROVIDERS_WASM_PROTOCOL_H
+
+#include <assert.h>
+#include <stdint.h>
+
+/* Raised whenever a message changes; the parent refuses a host that states another number. */
+#define PLIM_WORKER_PROTOCOL_VERSION 1u
+
+#define PLIM_WORKER_FD 3 /* control socket in the host, worker socket in a worker */
+
+/* ---- limits
+ * -------------------------------------------------------------------------------------------------
+ */
+
+#define PLIM_WASM_PAGE_BYTES    65536u
+#define PLIM_WASM_PAGES_DEFAULT 4096u  /* 256 MiB */
+#define PLIM_WASM_PAGES_MAX     65536u /* 4 GiB: all that 32-bit addresses reach */
+#define PLIM_WASM_PAGES_HEADROOM                                                                   \
+    64u /* a cap below snapshot + this cannot run anything useful: refused */
+#define PLIM_WASM_GROWTH_REUSE_MAX                                                                 \
+    1024u /* a run that grew by more pages ends its worker: returning 64 MiB                       \
+             page by page costs more than a fresh fork */
+
+#define PLIM_WORKER_OUTPUT_MAX   65536u   /* bytes in one O or E frame */
+#define PLIM_WORKER_ENVELOPE_MAX 1114112u /* H: 1 MiB body limit + 64 KiB of framing */
+#define PLIM_WORKER_REPLY_MAX    4194304u /* body bytes in an h frame = the guest's response buffer \
+                                           */
+#define PLIM_WORKER_TRAP_MAX 256u         /* bytes of a trap reason, and of a host's `!` reason */
+#define PLIM_WORKER_SOURCE_MAX                                                                     \
+    67108864u /* source bytes in an R frame; requests are bounded far below this */
+
+/* ---- control socket
+ * ----------------------------------------------------------------------------------------- */
+
+enum plim_host_tag {
+    /* host -> parent */
+    PLIM_HOST_READY =
+        'V', /* plim_host_ready: snapshot taken, confinement done, first message of a good start */
+    PLIM_HOST_REFUSED =
+        '!', /* UTF-8 reason, 1..256 bytes, instead of V; the host then exits with 1 */
+    PLIM_HOST_WORKER =
+        'W', /* plim_host_worker + SCM_RIGHTS [worker socket, pidfd], in that order */
+    PLIM_HOST_NO_WORKER =
+        'N', /* plim_host_no_worker: the fork with this id failed, nothing was created */
+    PLIM_HOST_EXITED = 'X', /* plim_host_exited: a worker was reaped; comes after its W */
+    /* parent -> host */
+    PLIM_HOST_FORK = 'F', /* plim_host_fork: fork one worker; answered by W or N, in order */
+};
+
+/* Flags of plim_host_fork. Unknown bits end the host (malformed). */
+#define PLIM_FORK_SINGLE_USE                                                                       \
+    0x01u /* the worker exits with 0 after its one run (after D, without I) */
+#define PLIM_FORK_PROBE                                                                            \
+    0x02u /* once confined, make a forbidden system call: must be reaped with SIGSYS */
+#define PLIM_FORK_FLAGS_ALL (PLIM_FORK_SINGLE_USE | PLIM_FORK_PROBE)
+
+/*
+ * Walls of plim_host_ready: what stands around every worker of this host. A missing bit is a fact
+ * to report, not a failure: an ordinary user on a kernel without user namespaces gets fewer. The
+ * first group always stands, or the host refuses to start.
+ */
+#define PLIM_WALL_NO_NEW_PRIVS 0x0001u /* no exec can gain privileges */
+#define PLIM_WALL_NOT_DUMPABLE                                                                     \
+    0x0002u                       /* no core, no ptrace by equals, /proc entries owned by root */
+#define PLIM_WALL_RLIMITS 0x0004u /* core, file size, processes, descriptors, stack */
+#define PLIM_WALL_SECCOMP                                                                          \
+    0x0008u /* each worker installs its filter or dies; the kernel supports it */
+#define PLIM_WALL_NO_CAPS                                                                          \
+    0x0010u /* every capability set is empty, the bounding set where it may be */
+#define PLIM_WALLS_REQUIRED  0x001fu
+#define PLIM_WALL_EMPTY_ROOT 0x0100u /* the root directory is an empty read-only tmpfs */
+#define PLIM_WALL_NET_NS     0x0200u /* a network namespace of its own, with no interface up */
+#define PLIM_WALL_IPC_NS     0x0400u
+#define PLIM_WALL_UTS_NS     0x0800u
+#define PLIM_WALL_USER_NS                                                                          \
+    0x1000u /* started by an ordinary user: the namespaces above hang on this one */
+#define PLIM_WALL_OTHER_UID                                                                        \
+    0x2000u /* started by root: runs under a user and group id that own nothing */
+
+struct plim_host_ready {
+    uint32_t version;        /* PLIM_WORKER_PROTOCOL_VERSION */
+    uint32_t snapshot_pages; /* pages of the prepared memory: the least a page cap can be is this +
+                                HEADROOM */
+    uint32_t module_max_pages; /* what the module itself allows: a higher cap is cut to it */
+    uint32_t walls;            /* PLIM_WALL_* */
+    char identity[64];         /* lower-case hex SHA-256 of guest.wasm, no NUL: compare with
+                                  PLIM_GUEST_SHA256 */
+} __attribute__((packed));
+
+struct plim_host_fork {
+    uint32_t id;   /* chosen by the parent, echoed in W, N and X */
+    uint8_t flags; /* PLIM_FORK_* */
+} __attribute__((packed));
+
+struct plim_host_worker {
+    uint32_t id;
+    uint32_t pid; /* for logs and tests; signals go through the pidfd only */
+} __attribute__((packed));
+
+struct plim_host_no_worker {
+    uint32_t id;
+    int32_t error; /* errno of the step that failed */
+} __attribute__((packed));
+
+struct plim_host_exited {
+    uint32_t id;
+    int32_t status; /* as from waitpid */
+} __attribute__((packed));
+
+#define PLIM_HOST_PACKET_MAX 512u /* no control packet is longer */
+
+/* Exit codes of the host itself. Anything else, or a signal, is a crash. */
+enum plim_host_exit {
+    PLIM_HOST_EXIT_PARENT_GONE = 0, /* end of file on the control socket */
+    PLIM_HOST_EXIT_REFUSED = 1,     /* could not prepare or confine itself; a `!` says why */
+    PLIM_HOST_EXIT_NO_SOCKET = 2, /* descriptor 3 is not a SOCK_SEQPACKET socket: nobody to tell */
+    PLIM_HOST_EXIT_PROTOCOL = 3,  /* malformed message from the parent */
+    PLIM_HOST_EXIT_LOST = 4,      /* the control socket failed */
+};
+
+/* ---- worker socket
+ * ------------------------------------------------------------------------------------------ */
+
+struct plim_worker_frame {
+    uint8_t tag;
+    uint32_t length;
+} __attribute__((packed));
+
+enum plim_worker_tag {
+    /* worker -> parent; per run: S, then any of O E H, then one D or T */
+    PLIM_WORKER_IDLE = 'I',   /* 0 bytes: snapshot in place, waiting for R */
+    PLIM_WORKER_START = 'S',  /* 0 bytes: on the wire before any guest code runs */
+    PLIM_WORKER_STDOUT = 'O', /* 1..OUTPUT_MAX */
+    PLIM_WORKER_STDERR = 'E', /* 1..OUTPUT_MAX */
+    PLIM_WORKER_CALL = 'H',   /* 1..ENVELOPE_MAX; the worker then waits for h and sends nothing */
+    PLIM_WORKER_TRAP = 'T',   /* 0..TRAP_MAX, without "wasm error: "; the worker then exits */
+    PLIM_WORKER_DONE =
+        'D', /* 1: exit code. Then I, or the worker exits (single use, or grew too far) */
+    /* parent -> worker */
+    PLIM_WORKER_RUN = 'R',   /* plim_worker_run, then the source */
+    PLIM_WORKER_REPLY = 'h', /* plim_worker_reply, then the body */
+};
+
+struct plim_worker_run {
+    uint32_t page_cap; /* snapshot_pages + HEADROOM .. PAGES_MAX, else malformed */
+} __attribute__((packed));
+
+struct plim_worker_reply {
+    uint32_t status; /* outside 100..599 the guest sees 500 and no body */
+} __attribute__((packed));
+
+/* Exit codes of a worker. */
+enum plim_worker_exit {
+    PLIM_WORKER_EXIT_OK =
+        0, /* single use served, grew too far after a clean return, or parent gone */
+    PLIM_WORKER_EXIT_TRAP = 10,      /* after T */
+    PLIM_WORKER_EXIT_PROTOCOL = 11,  /* malformed or unexpected frame from the parent */
+    PLIM_WORKER_EXIT_UNCONFINED = 12 /* a wall could not be raised: never sent I, no code ran */
+};
+
+static_assert(sizeof(struct plim_host_ready) == 80, "wire layout");
+static_assert(sizeof(struct plim_host_fork) == 5, "wire layout");
+static_assert(sizeof(struct plim_worker_frame) == 5, "wire layout");
+
+#endif

@@ -1,0 +1,319 @@
+#include "sandbox/sandbox.h"
+
+#include "providers/providers.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+struct plim_sandbox {
+    core_gate *gate;
+    pthread_mutex_t mutex; /* guards `ready` and makes the startup test run once */
+    bool ready;
+};
+
+struct plim_cancel {
+    int fd; /* an eventfd that becomes readable and stays so */
+};
+
+struct plim_info {
+    core_description description;
+};
+
+const char *plim_version(void)
+{
+    return PLIM_VERSION;
+}
+
+/* ---- cancel ---- */
+
+plim_cancel *plim_cancel_new(void)
+{
+    plim_cancel *cancel = base_new(plim_cancel);
+    if (!cancel)
+        return NULL;
+    cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (cancel->fd >= 0)
+        return cancel;
+    base_free(cancel);
+    return NULL;
+}
+
+void plim_cancel_fire(plim_cancel *cancel)
+{
+    uint64_t one = 1;
+    ssize_t written = write(cancel->fd, &one, sizeof(one));
+    (void)written; /* a full counter is readable already */
+}
+
+void plim_cancel_free(plim_cancel *cancel)
+{
+    if (!cancel)
+        return;
+    base_fd_close(&cancel->fd);
+    base_free(cancel);
+}
+
+static run_ctx context_of(const plim_cancel *cancel)
+{
+    return (run_ctx){BASE_NEVER, cancel ? cancel->fd : -1};
+}
+
+/* ---- opening ---- */
+
+static plim_bytes look_up(void *ctx, const char *name)
+{
+    const plim_local_options *options = ctx;
+    for (size_t i = options->setting_count; i-- > 0;)
+        if (base_bytes_is(options->settings[i].name, name))
+            return options->settings[i].value;
+    return options->ignore_environment ? (plim_bytes){NULL, 0}
+                                       : core_lookup_environment(NULL, name);
+}
+
+static bool known_settings(const plim_local_options *options, plim_error *err)
+{
+    for (size_t i = 0; i < options->setting_count; i++) {
+        size_t row = 0;
+        while (row < core_setting_count &&
+               !base_bytes_is(options->settings[i].name, core_setting_table[row].name))
+            row++;
+        if (row == core_setting_count)
+            return core_refuse_configuration(err, "setting %zu is not one that this library knows",
+                                             i + 1);
+    }
+    return true;
+}
+
+/* Copy a sized struct over the current layout: a smaller one is older, a larger one asks for what
+ * is not known here. */
+static bool read_sized(void *to, size_t size, const void *from, plim_error *err)
+{
+    size_t stated = from ? *(const size_t *)from : 0;
+    if (from && (stated < sizeof(size_t) || stated > size))
+        return plim_refuse(err, PLIM_E_INVALID_OPTION, PLIM_CODE_INVALID_ARGUMENT, PLIM_ND_REQUEST,
+                           "a struct states a size of %zu bytes; this library knows %zu", stated,
+                           size);
+    if (from)
+        memcpy(to, from, stated);
+    return true;
+}
+
+/*
+ * One handle is one caller, and its program decides how fast it calls: the caps of one caller among
+ * many do not apply here, the number of runs in flight does.
+ */
+static bool limits_of(const core_settings *settings, const core_provider_ops *ops,
+                      core_limits *limits, plim_error *err)
+{
+    if (!core_limits_from_settings(settings, ops, limits, err))
+        return false;
+    limits->per_key_concurrent = 0;
+    limits->rate_per_min = 0;
+    return true;
+}
+
+static bool open_gate(const plim_local_options *options, core_gate **out, plim_error *err)
+{
+    core_settings settings;
+    core_limits limits;
+    core_provider *provider = NULL;
+    if (!known_settings(options, err) ||
+        !core_settings_read(look_up, (void *)(uintptr_t)options, &settings, err))
+        return false;
+    const core_provider_ops *ops = providers_find(&settings, err);
+    if (!ops || !limits_of(&settings, ops, &limits, err) || !ops->open(&settings, &provider, err))
+        return false;
+    *out = core_gate_new(provider, &limits, settings.min_isolation);
+    if (*out)
+        return true;
+    ops->free(provider);
+    return plim_refuse_nomem(err);
+}
+
+static bool open_local(const plim_local_options *given, plim_sandbox **out, plim_error *err)
+{
+    plim_local_options options = {.size = sizeof(options)};
+    if (!read_sized(&options, sizeof(options), given, err))
+        return false;
+    plim_sandbox *sandbox = base_new(plim_sandbox);
+    if (!sandbox)
+        return plim_refuse_nomem(err);
+    if (!open_gate(&options, &sandbox->gate, err)) {
+        base_free(sandbox);
+        return false;
+    }
+    pthread_mutex_init(&sandbox->mutex, NULL);
+    *out = sandbox;
+    return true;
+}
+
+/* What every call of the interface returns: the class of the error. `err` may be NULL, so the class
+ * is kept apart. */
+static plim_status status_of(bool good, plim_error *local, plim_error *err)
+{
+    plim_status status = good ? PLIM_OK : local->status;
+    plim_error_move(err, local);
+    return status;
+}
+
+plim_status plim_sandbox_local(const plim_local_options *options, plim_sandbox **out,
+                               plim_error *err)
+{
+    plim_error local = PLIM_ERROR_INIT;
+    *out = NULL;
+    return status_of(open_local(options, out, &local), &local, err);
+}
+
+void plim_sandbox_free(plim_sandbox *sandbox)
+{
+    if (!sandbox)
+        return;
+    core_gate_free(sandbox->gate);
+    pthread_mutex_destroy(&sandbox->mutex);
+    base_free(sandbox);
+}
+
+/* ---- readiness ---- */
+
+static bool make_ready(plim_sandbox *sandbox, const run_ctx *ctx, bool again, plim_error *err)
+{
+    pthread_mutex_lock(&sandbox->mutex);
+    if (again || !sandbox->ready)
+        sandbox->ready = core_gate_ready(sandbox->gate, ctx, err);
+    bool ready = sandbox->ready;
+    pthread_mutex_unlock(&sandbox->mutex);
+    return ready;
+}
+
+plim_status plim_sandbox_ready(plim_sandbox *sandbox, plim_cancel *cancel, plim_error *err)
+{
+    plim_error local = PLIM_ERROR_INIT;
+    run_ctx ctx = context_of(cancel);
+    return status_of(make_ready(sandbox, &ctx, true, &local), &local, err);
+}
+
+/* ---- running ---- */
+
+/*
+ * The order of the contract: the request itself, the floor and the rule against what the provider
+ * states, and only then anything that starts a process.
+ */
+static bool run_request(plim_sandbox *sandbox, const core_request *request, const run_ctx *ctx,
+                        plim_result **out, plim_error *err)
+{
+    core_description now;
+    if (!core_validate(request, err))
+        return false;
+    if (core_request_grant_profile(request).len)
+        return core_refuse_permission(
+            err, "this grant profile does not exist, or it is not for this caller");
+    core_gate_describe(sandbox->gate, &now);
+    if (!core_check_evidence(&now, request, err))
+        return false;
+    if (now.supports[request->kind] && !make_ready(sandbox, ctx, false, err))
+        return false;
+    return core_gate_run(sandbox->gate, request, (plim_bytes){NULL, 0}, ctx, out, err);
+}
+
+#define DEFINE_RUN(name, kind_name)                                                                \
+    plim_status plim_run_##name(plim_sandbox *sandbox, const plim_##name##_request *given,         \
+                                plim_cancel *cancel, plim_result **out, plim_error *err)           \
+    {                                                                                              \
+        plim_error local = PLIM_ERROR_INIT;                                                        \
+        plim_##name##_request request = {.size = 0};                                               \
+        core_request inner = {                                                                     \
+            .kind = PLIM_KIND_##kind_name, .options = &request.options, .name = &request};         \
+        run_ctx ctx = context_of(cancel);                                                          \
+        *out = NULL;                                                                               \
+        bool good = read_sized(&request, sizeof(request), given, &local) &&                        \
+                    run_request(sandbox, &inner, &ctx, out, &local);                               \
+        return status_of(good, &local, err);                                                       \
+    }
+
+DEFINE_RUN(javascript, JAVASCRIPT)
+DEFINE_RUN(project, PROJECT)
+DEFINE_RUN(module, MODULE)
+
+/* ---- describing ---- */
+
+static bool describe(plim_sandbox *sandbox, plim_info **out, plim_error *err)
+{
+    plim_info *info = base_new(plim_info);
+    if (!info)
+        return plim_refuse_nomem(err);
+    core_gate_describe(sandbox->gate, &info->description);
+    *out = info;
+    return true;
+}
+
+plim_status plim_describe(plim_sandbox *sandbox, plim_cancel *cancel, plim_info **out,
+                          plim_error *err)
+{
+    (void)cancel; /* a local description is at hand */
+    plim_error local = PLIM_ERROR_INIT;
+    *out = NULL;
+    return status_of(describe(sandbox, out, &local), &local, err);
+}
+
+static bool is_kind(plim_kind kind)
+{
+    return kind > PLIM_KIND_NONE && kind <= PLIM_KIND_CELL;
+}
+
+const char *plim_info_provider(const plim_info *info)
+{
+    return info->description.provider;
+}
+
+plim_tier plim_info_tier(const plim_info *info)
+{
+    return info->description.tier;
+}
+
+bool plim_info_supports(const plim_info *info, plim_kind kind)
+{
+    return is_kind(kind) && info->description.supports[kind];
+}
+
+bool plim_info_supports_grant(const plim_info *info, plim_kind kind)
+{
+    return is_kind(kind) && info->description.supports_grant[kind];
+}
+
+bool plim_info_supports_sessions(const plim_info *info)
+{
+    return info->description.supports_sessions;
+}
+
+plim_environment plim_info_environment(const plim_info *info, plim_kind kind)
+{
+    if (!is_kind(kind))
+        return (plim_environment){"", "", 0};
+    const core_environment *found = &info->description.environment[kind];
+    return (plim_environment){found->identity, found->software_identity, found->max_timeout_ms};
+}
+
+int64_t plim_info_memory_mb(const plim_info *info)
+{
+    return info->description.memory_mb;
+}
+
+double plim_info_cpus(const plim_info *info)
+{
+    return info->description.cpus;
+}
+
+int64_t plim_info_pids(const plim_info *info)
+{
+    return info->description.pids;
+}
+
+int64_t plim_info_disk_mb(const plim_info *info)
+{
+    return info->description.disk_mb;
+}
+
+void plim_info_free(plim_info *info)
+{
+    base_free(info);
+}

@@ -1,14 +1,9 @@
 #include "sandbox/sandbox.h"
 
-#include "providers/providers.h"
-
-#include <pthread.h>
 #include <sys/eventfd.h>
 
 struct plim_sandbox {
-    core_gate *gate;
-    pthread_mutex_t mutex; /* guards `ready` and makes the startup test run once */
-    bool ready;
+    sandbox_backend *backend;
 };
 
 struct plim_cancel {
@@ -60,27 +55,6 @@ static run_ctx context_of(const plim_cancel *cancel)
 
 /* ---- opening ---- */
 
-static plim_bytes look_up(void *ctx, const char *name)
-{
-    const plim_local_options *options = ctx;
-    for (size_t i = options->setting_count; i-- > 0;)
-        if (base_bytes_is(options->settings[i].name, name))
-            return options->settings[i].value;
-    return options->ignore_environment ? (plim_bytes){NULL, 0}
-                                       : core_lookup_environment(NULL, name);
-}
-
-static bool known_settings(const plim_local_options *options, plim_error *err)
-{
-    for (size_t i = 0; i < options->setting_count; i++) {
-        const core_setting *setting = core_setting_find(options->settings[i].name);
-        if (!setting || setting->scope != CORE_SCOPE_SANDBOX)
-            return core_refuse_configuration(err, "setting %zu is not one that this library knows",
-                                             i + 1);
-    }
-    return true;
-}
-
 /* Copy a sized struct over the current layout: a smaller one is older, a larger one asks for what
  * is not known here. */
 static bool read_sized(void *to, size_t size, const void *from, plim_error *err)
@@ -95,36 +69,13 @@ static bool read_sized(void *to, size_t size, const void *from, plim_error *err)
     return true;
 }
 
-/*
- * One handle is one caller, and its program decides how fast it calls: the caps of one caller among
- * many do not apply here, the number of runs in flight does.
- */
-static bool limits_of(const core_settings *settings, const core_provider_ops *ops,
-                      core_limits *limits, plim_error *err)
+/* What every call of the interface returns: the class of the error. `err` may be NULL, so the class
+ * is kept apart. */
+static plim_status status_of(bool good, plim_error *local, plim_error *err)
 {
-    if (!core_limits_from_settings(settings, ops, limits, err))
-        return false;
-    limits->per_key_concurrent = 0;
-    limits->rate_per_min = 0;
-    return true;
-}
-
-static bool open_gate(const plim_local_options *options, core_gate **out, plim_error *err)
-{
-    core_settings settings;
-    core_limits limits;
-    core_provider *provider = NULL;
-    if (!known_settings(options, err) ||
-        !core_settings_read(look_up, (void *)(uintptr_t)options, &settings, err))
-        return false;
-    const core_provider_ops *ops = providers_find(&settings, err);
-    if (!ops || !limits_of(&settings, ops, &limits, err) || !ops->open(&settings, &provider, err))
-        return false;
-    *out = core_gate_new(provider, &limits, settings.min_isolation);
-    if (*out)
-        return true;
-    ops->free(provider);
-    return plim_refuse_nomem(err);
+    plim_status status = good ? PLIM_OK : local->status;
+    plim_error_move(err, local);
+    return status;
 }
 
 static bool open_local(const plim_local_options *given, plim_sandbox **out, plim_error *err)
@@ -135,22 +86,12 @@ static bool open_local(const plim_local_options *given, plim_sandbox **out, plim
     plim_sandbox *sandbox = base_new(plim_sandbox);
     if (!sandbox)
         return plim_refuse_nomem(err);
-    if (!open_gate(&options, &sandbox->gate, err)) {
+    if (!sandbox_local_new(&options, &sandbox->backend, err)) {
         base_free(sandbox);
         return false;
     }
-    pthread_mutex_init(&sandbox->mutex, NULL);
     *out = sandbox;
     return true;
-}
-
-/* What every call of the interface returns: the class of the error. `err` may be NULL, so the class
- * is kept apart. */
-static plim_status status_of(bool good, plim_error *local, plim_error *err)
-{
-    plim_status status = good ? PLIM_OK : local->status;
-    plim_error_move(err, local);
-    return status;
 }
 
 plim_status plim_sandbox_local(const plim_local_options *options, plim_sandbox **out,
@@ -165,52 +106,18 @@ void plim_sandbox_free(plim_sandbox *sandbox)
 {
     if (!sandbox)
         return;
-    core_gate_free(sandbox->gate);
-    pthread_mutex_destroy(&sandbox->mutex);
+    sandbox->backend->ops->free(sandbox->backend);
     base_free(sandbox);
-}
-
-/* ---- readiness ---- */
-
-static bool make_ready(plim_sandbox *sandbox, const run_ctx *ctx, bool again, plim_error *err)
-{
-    pthread_mutex_lock(&sandbox->mutex);
-    if (again || !sandbox->ready)
-        sandbox->ready = core_gate_ready(sandbox->gate, ctx, err);
-    bool ready = sandbox->ready;
-    pthread_mutex_unlock(&sandbox->mutex);
-    return ready;
 }
 
 plim_status plim_sandbox_ready(plim_sandbox *sandbox, plim_cancel *cancel, plim_error *err)
 {
     plim_error local = PLIM_ERROR_INIT;
     run_ctx ctx = context_of(cancel);
-    return status_of(make_ready(sandbox, &ctx, true, &local), &local, err);
+    return status_of(sandbox->backend->ops->ready(sandbox->backend, &ctx, &local), &local, err);
 }
 
 /* ---- running ---- */
-
-/*
- * The order of the contract: the request itself, the floor and the rule against what the provider
- * states, and only then anything that starts a process.
- */
-static bool run_request(plim_sandbox *sandbox, const core_request *request, const run_ctx *ctx,
-                        plim_result **out, plim_error *err)
-{
-    core_description now;
-    if (!core_validate(request, err))
-        return false;
-    if (core_request_grant_profile(request).len)
-        return core_refuse_permission(
-            err, "this grant profile does not exist, or it is not for this caller");
-    core_gate_describe(sandbox->gate, &now);
-    if (!core_check_evidence(&now, request, err))
-        return false;
-    if (now.supports[request->kind] && !make_ready(sandbox, ctx, false, err))
-        return false;
-    return core_gate_run(sandbox->gate, request, (plim_bytes){NULL, 0}, ctx, out, err);
-}
 
 #define DEFINE_RUN(name, kind_name)                                                                \
     plim_status plim_run_##name(plim_sandbox *sandbox, const plim_##name##_request *given,         \
@@ -223,7 +130,7 @@ static bool run_request(plim_sandbox *sandbox, const core_request *request, cons
         run_ctx ctx = context_of(cancel);                                                          \
         *out = NULL;                                                                               \
         bool good = read_sized(&request, sizeof(request), given, &local) &&                        \
-                    run_request(sandbox, &inner, &ctx, out, &local);                               \
+                    sandbox->backend->ops->run(sandbox->backend, &inner, &ctx, out, &local);       \
         return status_of(good, &local, err);                                                       \
     }
 
@@ -233,12 +140,15 @@ DEFINE_RUN(module, MODULE)
 
 /* ---- describing ---- */
 
-static bool describe(plim_sandbox *sandbox, plim_info **out, plim_error *err)
+static bool describe(plim_sandbox *sandbox, const run_ctx *ctx, plim_info **out, plim_error *err)
 {
     plim_info *info = base_new(plim_info);
     if (!info)
         return plim_refuse_nomem(err);
-    core_gate_describe(sandbox->gate, &info->description);
+    if (!sandbox->backend->ops->describe(sandbox->backend, ctx, &info->description, err)) {
+        base_free(info);
+        return false;
+    }
     *out = info;
     return true;
 }
@@ -246,10 +156,10 @@ static bool describe(plim_sandbox *sandbox, plim_info **out, plim_error *err)
 plim_status plim_describe(plim_sandbox *sandbox, plim_cancel *cancel, plim_info **out,
                           plim_error *err)
 {
-    (void)cancel; /* a local description is at hand */
     plim_error local = PLIM_ERROR_INIT;
+    run_ctx ctx = context_of(cancel);
     *out = NULL;
-    return status_of(describe(sandbox, out, &local), &local, err);
+    return status_of(describe(sandbox, &ctx, out, &local), &local, err);
 }
 
 static bool is_kind(plim_kind kind)

@@ -12,8 +12,6 @@
 #include <sys/socket.h>
 
 enum {
-    IDLE_DUE_MS =
-        1000, /* a worker restores its snapshot within this, or is discarded (contract 12.2) */
     START_MS = 10000, /* the host is ready within this */
     RETRY_MS = 100, /* pause after a host or a fork failed, doubled each time up to RETRY_MS_MAX */
     RETRY_MS_MAX = 10000,
@@ -296,7 +294,7 @@ static void on_worker(wasm_pool *pool, wasm_packet *packet)
     worker->socket = packet->socket;
     worker->pidfd = packet->pidfd;
     worker->pid = packet->worker.pid;
-    worker->idle_due_ns = base_deadline_after_ms(IDLE_DUE_MS);
+    worker->idle_due_ns = base_deadline_after_ms(WASM_IDLE_DUE_MS);
     if (worker->state == WASM_WORKER_ASKED)
         worker->state = WASM_WORKER_WAITING;
 }
@@ -538,7 +536,6 @@ void wasm_pool_give_back(wasm_pool *pool, wasm_worker *worker)
         return;
     }
     pthread_mutex_lock(&pool->mutex);
-    worker->idle_due_ns = base_deadline_after_ms(IDLE_DUE_MS);
     if (worker->end == WASM_END_NONE)
         worker->state = WASM_WORKER_WAITING;
     else
@@ -574,7 +571,7 @@ int wasm_pool_end_of(wasm_pool *pool, wasm_worker *worker, int *status)
 
 bool wasm_pool_probe(wasm_pool *pool, const run_ctx *ctx, int *status, plim_error *err)
 {
-    run_ctx bounded = run_ctx_until(ctx, base_deadline_after_ms(IDLE_DUE_MS));
+    run_ctx bounded = run_ctx_until(ctx, base_deadline_after_ms(WASM_IDLE_DUE_MS));
     run_wait waited = RUN_READY;
     pthread_mutex_lock(&pool->mutex);
     pool->probed = false;

@@ -25,12 +25,16 @@ typedef struct wasm_worker {
     uint32_t id, pid;
     char *owner; /* principal it serves; NULL while never used */
     size_t owner_len;
-    int64_t idle_due_ns; /* when its `I` must have come */
+    int64_t idle_due_ns; /* when its `I` must have come: after a start, and after a run */
     enum { WASM_END_NONE, WASM_END_STATUS, WASM_END_LOST } end;
     int status; /* as from waitpid, with WASM_END_STATUS */
 } wasm_worker;
 
-enum { WASM_INPUT_BYTES = 65536 };
+enum {
+    WASM_INPUT_BYTES = 65536,
+    WASM_IDLE_DUE_MS =
+        1000, /* a worker restores its snapshot within this, or is discarded (contract 12.2) */
+};
 
 /*
  * A pool for at most `slots` runs at once; `single_use` replaces a worker after every run. Starts

@@ -186,8 +186,7 @@ static wasm_run_end stopped(wasm_worker *worker, int64_t deadline_ns, wasm_run *
     return had_timeout ? WASM_RUN_TIMEOUT : WASM_RUN_GONE;
 }
 
-static wasm_run_end ended(wasm_pool *pool, wasm_worker *worker, progress how, int64_t deadline_ns,
-                          wasm_run *run)
+static wasm_run_end ended(wasm_worker *worker, progress how, int64_t deadline_ns, wasm_run *run)
 {
     if (how == ENDED_DONE && base_monotonic_ns() < deadline_ns)
         return WASM_RUN_DONE;
@@ -199,7 +198,6 @@ static wasm_run_end ended(wasm_pool *pool, wasm_worker *worker, progress how, in
         snprintf(run->reason, sizeof(run->reason), "worker broke its protocol");
         return had_started ? WASM_RUN_ABORTED : WASM_RUN_NO_START;
     }
-    (void)pool;
     return WASM_RUN_ABORTED;
 }
 
@@ -226,7 +224,7 @@ static wasm_run_end serve(wasm_pool *pool, wasm_worker *worker, const run_ctx *c
                 return lost(pool, worker, run);
             worker->frames.phase = WASM_PHASE_RUNNING;
         } else if (how != RUNNING) {
-            return ended(pool, worker, how, deadline_ns, run);
+            return ended(worker, how, deadline_ns, run);
         }
     }
 }
@@ -246,5 +244,6 @@ wasm_run_end wasm_run_on(wasm_pool *pool, wasm_worker *worker, plim_bytes source
     else
         end = serve(pool, worker, &bounded, deadline_ns, run);
     run->duration_ns = base_monotonic_ns() - began_ns;
+    worker->idle_due_ns = base_deadline_after_ms(WASM_IDLE_DUE_MS);
     return end;
 }

@@ -46,45 +46,56 @@ static bool as_expected(const struct check *check, wasm_run_end end, const wasm_
     return end == check->end && (end != WASM_RUN_DONE || run->exit_code == check->exit_code);
 }
 
-static bool run_check(wasm_pool *pool, const struct check *check, uint32_t page_cap,
-                      const run_ctx *ctx, plim_error *err)
+static bool run_check(wasm_pool *pool, wasm_worker *worker, const struct check *check,
+                      uint32_t page_cap, const run_ctx *ctx, wasm_run_end *end, plim_error *err)
 {
-    int64_t deadline_ns = base_deadline_after_ms(check->deadline_ms);
-    run_ctx bounded = run_ctx_until(ctx, base_deadline_after_ms(CHECK_MS));
-    wasm_worker *worker = wasm_pool_take(pool, SMOKE_PRINCIPAL, &bounded, NULL);
-    if (!worker)
-        return core_refuse_environment(err, "startup test \"%s\": no worker could be had",
-                                       check->name);
     wasm_run run;
     wasm_run_init(&run);
-    wasm_run_end end =
-        wasm_run_on(pool, worker, plim_bytes_of(check->code), page_cap, ctx, deadline_ns, &run);
-    if (end == WASM_RUN_DONE)
-        wasm_pool_give_back(pool, worker);
-    else
-        wasm_pool_discard(pool, worker);
-    bool good = as_expected(check, end, &run);
-    if (!good && end == WASM_RUN_GONE)
+    *end = wasm_run_on(pool, worker, plim_bytes_of(check->code), page_cap, ctx,
+                       base_deadline_after_ms(check->deadline_ms), &run);
+    bool good = as_expected(check, *end, &run);
+    if (!good && *end == WASM_RUN_GONE)
         core_refuse_gone(err, run.why);
     else if (!good)
         core_refuse_environment(
             err, "startup test \"%s\" failed: end %d, exit code %d, %zu bytes of output",
-            check->name, (int)end, run.exit_code, run.out.kept.len);
+            check->name, (int)*end, run.exit_code, run.out.kept.len);
     wasm_run_free(&run);
+    return good;
+}
+
+/* One worker serves check after check until one of them costs its life, so that the reset between
+ * runs is tested too. */
+static bool run_checks(wasm_pool *pool, uint32_t page_cap, const run_ctx *ctx, plim_error *err)
+{
+    wasm_worker *worker = NULL;
+    bool good = true;
+    for (size_t i = 0; good && i < PLIM_COUNT(checks); i++) {
+        run_ctx bounded = run_ctx_until(ctx, base_deadline_after_ms(CHECK_MS));
+        if (!worker)
+            worker = wasm_pool_take(pool, SMOKE_PRINCIPAL, &bounded, NULL);
+        if (!worker)
+            return core_refuse_environment(err, "startup test \"%s\": no worker could be had",
+                                           checks[i].name);
+        wasm_run_end end;
+        good = run_check(pool, worker, &checks[i], page_cap, ctx, &end, err);
+        if (end != WASM_RUN_DONE || !wasm_worker_await_idle(worker, &bounded)) {
+            wasm_pool_discard(pool, worker);
+            worker = NULL;
+        }
+    }
+    if (worker)
+        wasm_pool_discard(pool, worker);
     return good;
 }
 
 bool wasm_smoke(wasm_pool *pool, const run_ctx *ctx, plim_error *err)
 {
     struct plim_host_ready ready;
-    if (!wasm_pool_start(pool, ctx, &ready, err))
-        return false;
-    uint32_t page_cap = ready.snapshot_pages + SMALL_HEADROOM_PAGES;
-    for (size_t i = 0; i < PLIM_COUNT(checks); i++)
-        if (!run_check(pool, &checks[i], page_cap, ctx, err))
-            return false;
     int status;
-    if (!wasm_pool_probe(pool, ctx, &status, err))
+    if (!wasm_pool_start(pool, ctx, &ready, err) ||
+        !run_checks(pool, ready.snapshot_pages + SMALL_HEADROOM_PAGES, ctx, err) ||
+        !wasm_pool_probe(pool, ctx, &status, err))
         return false;
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGSYS)
         return core_refuse_environment(

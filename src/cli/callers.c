@@ -203,7 +203,7 @@ static bool run_create(const struct callers_options *options, plim_error *err)
     _cleanup_(token_wipe)
     struct token token = {.len = 0};
     if (!(options->given & CALLERS_TOKEN_STDOUT) || !options->token_stdout)
-        return refuse(err, "create prints the only copy of the token: say so with -token-stdout");
+        return refuse(err, "create prints the only copy of the token: say so with --token-stdout");
     return make_token(&token, err) && add_caller(options, &token, err) && hand_over(&token, err);
 }
 
@@ -221,7 +221,7 @@ static bool run_rotate(const struct callers_options *options, plim_error *err)
     struct change change = {options, token.fingerprint};
     size_t left;
     if (options->token_stdout == options->token_stdin)
-        return refuse(err, "rotate takes exactly one of -token-stdout and -token-stdin");
+        return refuse(err, "rotate takes exactly one of --token-stdout and --token-stdin");
     if (!(options->token_stdin ? read_token(&token, err) : make_token(&token, err)) ||
         !registry_edit(options->file, false, change_fingerprint, &change, &left, err))
         return false;

@@ -33,13 +33,13 @@ static bool read_paid(const char *value, struct callers_options *out, plim_error
 {
     if (base_parse_int(plim_bytes_of(value), &out->paid_seconds) && out->paid_seconds >= 0)
         return true;
-    return refuse(err, "-paid-seconds-per-day must be a whole number of 0 or more");
+    return refuse(err, "--paid-seconds-per-day must be a whole number of 0 or more");
 }
 
 static bool add_scope(const char *value, struct callers_options *out, plim_error *err)
 {
     if (out->scope_count == CALLERS_SCOPES_MAX)
-        return refuse(err, "more than %d -scope flags", CALLERS_SCOPES_MAX);
+        return refuse(err, "more than %d --scope flags", CALLERS_SCOPES_MAX);
     out->scopes[out->scope_count++] = plim_bytes_of(value);
     return true;
 }
@@ -48,14 +48,14 @@ static bool store(size_t flag, const char *value, struct callers_options *out, p
 {
     bool on = !value || strcmp(value, "true") == 0;
     if (is_switch(flag) && !on && strcmp(value, "false") != 0)
-        return refuse(err, "-%s takes true or false", flags[flag].name);
+        return refuse(err, "--%s takes true or false", flags[flag].name);
     switch (flag) {
     case CALLERS_INDEX_FILE:
         out->file = value;
-        return value[0] || refuse(err, "-file is empty");
+        return value[0] || refuse(err, "--file is empty");
     case CALLERS_INDEX_ID:
         out->id = registry_trim(plim_bytes_of(value));
-        return out->id.len || refuse(err, "-id is empty");
+        return out->id.len || refuse(err, "--id is empty");
     case CALLERS_INDEX_SCOPE:
         return add_scope(value, out, err);
     case CALLERS_INDEX_PAID:
@@ -100,13 +100,13 @@ static bool read_flag(int argc, char **argv, int *at, struct callers_options *ou
         return refuse(err, "%s has no flag \"%.*s\"; a token is never an argument", command->name,
                       (int)(name - argument + (ptrdiff_t)length), argument);
     if ((out->given & 1u << flag) && flag != CALLERS_INDEX_SCOPE)
-        return refuse(err, "-%s is given twice", flags[flag].name);
+        return refuse(err, "--%s is given twice", flags[flag].name);
     out->given |= 1u << flag;
     const char *value = equals ? equals + 1 : NULL;
     if (!value && !is_switch(flag) && *at < argc)
         value = argv[(*at)++];
     if (!value && !is_switch(flag))
-        return refuse(err, "-%s needs a value", flags[flag].name);
+        return refuse(err, "--%s needs a value", flags[flag].name);
     return store(flag, value, out, err);
 }
 
@@ -131,8 +131,8 @@ static bool check_required(const struct callers_options *options, plim_error *er
     unsigned missing = commands[options->command].required & ~options->given;
     for (size_t flag = 0; flag < CALLERS_FLAG_COUNT; flag++)
         if (missing & 1u << flag)
-            return refuse(err, "%s needs -%s %s", commands[options->command].name, flags[flag].name,
-                          flags[flag].form);
+            return refuse(err, "%s needs --%s %s", commands[options->command].name,
+                          flags[flag].name, flags[flag].form);
     return true;
 }
 
@@ -149,7 +149,7 @@ bool callers_parse(int argc, char **argv, struct callers_options *out, plim_erro
 
 void callers_usage(base_buf *out)
 {
-    base_buf_add_text(out, "usage: plimsoll callers COMMAND -file PATH [FLAGS]\n\n"
+    base_buf_add_text(out, "usage: plimsoll callers COMMAND --file PATH [FLAGS]\n\n"
                            "Edits the registry of a daemon's callers. A daemon reads the file when "
                            "it starts, so a\nchange holds from its next start. The file keeps "
                            "fingerprints, never tokens, and a token is\nnever an argument.\n\n"
@@ -161,13 +161,13 @@ void callers_usage(base_buf *out)
             if (!(commands[i].allowed & bit))
                 continue;
             bool optional = !(commands[i].required & bit);
-            base_buf_printf(out, optional ? " [-%s%s%s]" : " -%s%s%s", flags[flag].name,
+            base_buf_printf(out, optional ? " [--%s%s%s]" : " --%s%s%s", flags[flag].name,
                             is_switch(flag) ? "" : " ", flags[flag].form);
         }
         base_buf_add_text(out, "\n");
     }
-    base_buf_add_text(out, "\nflags (-name value or -name=value, one dash or two):\n");
+    base_buf_add_text(out, "\nflags (--name value or --name=value; one dash will do):\n");
     for (size_t flag = 0; flag < CALLERS_FLAG_COUNT; flag++)
-        base_buf_printf(out, "  -%s%s%s\n        %s\n", flags[flag].name,
+        base_buf_printf(out, "  --%s%s%s\n        %s\n", flags[flag].name,
                         is_switch(flag) ? "" : " ", flags[flag].form, flags[flag].help);
 }

@@ -34,7 +34,7 @@ enum {
 #define CALLERS_COMMANDS(X)                                                                        \
     X(create, CALLERS_FILE | CALLERS_ID | CALLERS_TOKEN_STDOUT | CALLERS_SCOPE | CALLERS_PAID,     \
       CALLERS_FILE | CALLERS_ID,                                                                   \
-      "add a caller with a new token, which goes to stdout (needs -token-stdout)")                 \
+      "add a caller with a new token, which goes to stdout (needs --token-stdout)")                \
     X(import, CALLERS_FILE | CALLERS_ID | CALLERS_SCOPE | CALLERS_PAID, CALLERS_FILE | CALLERS_ID, \
       "add a caller with the token that stdin holds")                                              \
     X(limit, CALLERS_FILE | CALLERS_ID | CALLERS_PAID, CALLERS_FILE | CALLERS_ID | CALLERS_PAID,   \
@@ -42,7 +42,7 @@ enum {
     X(list, CALLERS_FILE | CALLERS_JSON, CALLERS_FILE, "print the callers, without fingerprints")  \
     X(rotate, CALLERS_FILE | CALLERS_ID | CALLERS_TOKEN_STDOUT | CALLERS_TOKEN_STDIN,              \
       CALLERS_FILE | CALLERS_ID,                                                                   \
-      "replace a caller's token: -token-stdout makes one, -token-stdin reads one")                 \
+      "replace a caller's token: --token-stdout makes one, --token-stdin reads one")               \
     X(revoke, CALLERS_FILE | CALLERS_ID, CALLERS_FILE | CALLERS_ID, "remove a caller")
 
 typedef enum {

@@ -151,8 +151,7 @@ bool core_settings_read(core_lookup *lookup, void *ctx, core_settings *out, plim
 bool core_daemon_settings_read(core_lookup *lookup, void *ctx, core_daemon_settings *out,
                                plim_error *err);
 
-/* The reference that `plimsolld -h` prints, and the same as the table of docs/configuration.md. */
+/* The reference that `plimsolld -h` prints. */
 void core_settings_help(base_buf *out);
-void core_settings_markdown(base_buf *out);
 
 #endif

@@ -36,26 +36,3 @@ void core_settings_help(base_buf *out)
         base_buf_free(&facts);
     }
 }
-
-static void add_rows(base_buf *out, core_setting_scope scope)
-{
-    base_buf_add_text(out, "| Variable | Default | Values | Honoured by | Effect |\n"
-                           "|---|---|---|---|---|\n");
-    for (size_t i = 0; i < core_setting_count; i++) {
-        const core_setting *setting = &core_setting_table[i];
-        if (setting->scope == scope)
-            base_buf_printf(out, "| `%s` | %s | %s | %s | %s |\n", setting->name,
-                            setting->default_text, setting->range_text, setting->honoured_by,
-                            setting->help);
-    }
-}
-
-void core_settings_markdown(base_buf *out)
-{
-    base_buf_add_text(out, "\n### The sandbox: read by the daemon, the library and the command "
-                           "line\n\n");
-    add_rows(out, CORE_SCOPE_SANDBOX);
-    base_buf_add_text(out, "\n### The daemon alone\n\n");
-    add_rows(out, CORE_SCOPE_DAEMON);
-    base_buf_add_text(out, "\n");
-}

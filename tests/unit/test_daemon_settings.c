@@ -194,13 +194,10 @@ static void the_reference_names_every_row(void **state)
 {
     (void)state;
     _cleanup_buf_ base_buf help = BASE_BUF_INIT(65536);
-    _cleanup_buf_ base_buf table = BASE_BUF_INIT(65536);
     core_settings_help(&help);
-    core_settings_markdown(&table);
-    assert_false(help.failed || table.failed);
+    assert_false(help.failed);
     for (size_t i = 0; i < core_setting_count; i++) {
         assert_non_null(strstr(base_buf_text(&help), core_setting_table[i].name));
-        assert_non_null(strstr(base_buf_text(&table), core_setting_table[i].name));
         assert_ptr_equal(core_setting_find(plim_bytes_of(core_setting_table[i].name)),
                          &core_setting_table[i]);
     }

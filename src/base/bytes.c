@@ -36,7 +36,7 @@ size_t base_utf8_decode(plim_bytes bytes, uint32_t *out)
 
 bool base_utf8_valid(plim_bytes bytes)
 {
-    const char *at = bytes.data, *end = bytes.data + bytes.len;
+    const char *at = bytes.data, *end = bytes.len ? bytes.data + bytes.len : bytes.data;
     while (at < end) {
         /* Source code is mostly ASCII: eight bytes at a step. */
         uint64_t word;

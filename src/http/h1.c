@@ -19,6 +19,7 @@ typedef struct h1 {
     int64_t started_ms;  /* first byte of the message; when `begun` */
     int64_t idle_ms;     /* end of the last one */
     int64_t deadline_ms; /* of the answer */
+    bool first;          /* no message was complete yet */
     bool begun;          /* a message is being received */
     bool receiving;      /* its end was not seen */
     bool keep_alive, is_1_1, is_head, draining;
@@ -43,7 +44,8 @@ static bool h1_open(http_conn *conn)
     net_http1_init(&self->parser, (size_t)conn->listener->limits.header_bytes_max);
     self->held = BASE_BUF_INIT(HELD_MAX + HTTP_READ_BYTES);
     self->tail = BASE_BUF_INIT(HTTP_OUT_MAX);
-    self->begun = true; /* the first message's time counts from accept, and the handshake in it */
+    self->first = self->begun =
+        true; /* the first message's time counts from accept, and the handshake in it */
     self->started_ms = conn->accepted_ms;
     conn->state = self;
     return true;
@@ -200,7 +202,7 @@ static void next_message(http_conn *conn)
         return;
     }
     self->phase = H1_READ;
-    self->begun = false;
+    self->first = self->begun = false;
     self->idle_ms = http_now_ms(conn->server);
 }
 
@@ -291,10 +293,23 @@ static void end_body(http_conn *conn, http_body_outcome outcome)
     http_request_deliver_body(self->req, outcome);
 }
 
-static void on_fault(http_conn *conn, net_http1_event event)
+/*
+ * Is this the start of a connection in neither protocol? An answer in HTTP/1.1 would mean nothing
+ * to such a client, and one of HTTP/2 with a broken preface must not get one (RFC 9113 3.4).
+ */
+static bool is_foreign(const http_conn *conn, plim_bytes rest)
+{
+    const h1 *self = conn->state;
+    return !conn->tls && self->first && self->parser.unknown_method &&
+           (rest.len == 0 || !memmem(rest.data, rest.len, " HTTP/1.", 8));
+}
+
+static void on_fault(http_conn *conn, net_http1_event event, plim_bytes rest)
 {
     h1 *self = conn->state;
-    if (self->req)
+    if (is_foreign(conn, rest))
+        http_conn_linger(conn);
+    else if (self->req)
         end_body(conn, event == NET_HTTP1_NOMEM ? HTTP_BODY_NOMEM : HTTP_BODY_MALFORMED);
     else if (event == NET_HTTP1_NOMEM)
         conn->broken = true;
@@ -306,7 +321,7 @@ static void on_fault(http_conn *conn, net_http1_event event)
 static void parse(http_conn *conn, plim_bytes *input)
 {
     h1 *self = conn->state;
-    while (self->phase == H1_READ && !conn->broken) {
+    while (self->phase == H1_READ && !conn->broken && !conn->lingering) {
         plim_bytes piece;
         net_http1_event event = net_http1_next(&self->parser, input, &piece);
         if (event == NET_HTTP1_MORE) {
@@ -325,7 +340,7 @@ static void parse(http_conn *conn, plim_bytes *input)
         } else if (event == NET_HTTP1_END) {
             end_body(conn, HTTP_BODY_COMPLETE);
         } else {
-            on_fault(conn, event);
+            on_fault(conn, event, *input);
         }
     }
 }

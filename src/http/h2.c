@@ -15,7 +15,6 @@ static nghttp2_session *new_session(h2 *self)
     if (nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0 &&
         h2_set_callbacks(callbacks)) {
         nghttp2_option_set_no_auto_window_update(option, 1);
-        nghttp2_option_set_no_closed_streams(option, 1);
         if (nghttp2_session_server_new2(&session, callbacks, self, option) != 0)
             session = NULL;
     }

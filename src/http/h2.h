@@ -36,9 +36,11 @@ typedef struct h2 {
     int64_t check_ms; /* no stream's time ends before this */
     int64_t idle_ms;  /* since when there is no stream */
     unsigned continuations;
-    bool settled;  /* the client's SETTINGS came: the connection is established */
-    bool draining; /* GOAWAY was sent: ends with its last stream */
-    bool ended;    /* the session was told to terminate */
+    int32_t newest_id;        /* the highest stream the client has opened */
+    int32_t gap_from, gap_to; /* the ids it last skipped: closed without having been open */
+    bool settled;             /* the client's SETTINGS came: the connection is established */
+    bool draining;            /* GOAWAY was sent: ends with its last stream */
+    bool ended;               /* the session was told to terminate */
 } h2;
 
 /* End the connection with GOAWAY(code) once what is queued has left. */

@@ -76,15 +76,11 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     if (!stream)
         return 0;
     http_request *req = stream->req;
-    bool started = stream->headers_done;
     h2_stream_free(self, stream);
-    if (!req)
-        return 0;
-    req->stream = NULL;
-    if (started)
+    if (req) {
+        req->stream = NULL;
         http_request_gone(req);
-    else
-        http_request_free(req); /* the handler never saw it */
+    }
     return 0;
 }
 
@@ -282,6 +278,25 @@ static http_flood_kind flood_kind(const nghttp2_frame_hd *hd)
     }
 }
 
+/*
+ * A stream that the client skipped can never be opened (RFC 9113 5.1.1). nghttp2 cannot tell it
+ * from one that was open and for which frames may still be under way, and ignores both.
+ */
+static bool opens_skipped_stream(h2 *self, const nghttp2_frame_hd *hd)
+{
+    if (hd->type != NGHTTP2_HEADERS)
+        return false;
+    if (hd->stream_id > self->newest_id) {
+        int32_t expected = self->newest_id ? self->newest_id + 2 : 1;
+        if (hd->stream_id > expected) {
+            self->gap_from = expected;
+            self->gap_to = hd->stream_id - 2;
+        }
+        self->newest_id = hd->stream_id;
+    }
+    return hd->stream_id >= self->gap_from && hd->stream_id <= self->gap_to;
+}
+
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *data)
 {
     h2 *self = data;
@@ -291,6 +306,8 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     if (self->continuations > HTTP_CONTINUATIONS_MAX ||
         (kind != HTTP_FLOOD_KINDS && !http_flood_take(&self->flood, kind, now_ms(self))))
         h2_end(self, NGHTTP2_ENHANCE_YOUR_CALM);
+    if (opens_skipped_stream(self, hd))
+        h2_end(self, NGHTTP2_PROTOCOL_ERROR);
     return 0;
 }
 

@@ -151,6 +151,10 @@ void http_request_cancel(http_request *req)
 
 void http_request_gone(http_request *req)
 {
+    if (!req->delivered) {
+        http_request_free(req);
+        return;
+    }
     http_request_cancel(req);
     http_request_deliver_body(req, HTTP_BODY_GONE);
 }
@@ -162,7 +166,6 @@ void http_read_body(http_request *req, size_t bytes_max, http_body_fn on_body, v
     req->body = BASE_BUF_INIT(bytes_max);
     req->on_body = on_body;
     req->on_body_data = data;
-    req->body_wanted = true;
 }
 
 http_body_outcome http_request_add_body(http_request *req, plim_bytes piece)
@@ -178,6 +181,7 @@ void http_request_deliver(http_request *req)
 {
     const http_handler *handler = &req->listener->handler;
     http_gate *gate = req->gate;
+    req->delivered = true;
     gate->current = req;
     handler->on_request(req, handler->data);
     gate->current = NULL;

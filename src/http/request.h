@@ -32,7 +32,8 @@ struct http_request {
     base_buf body;
     http_body_fn on_body; /* NULL unless asked for and not yet called */
     void *on_body_data;
-    bool body_wanted, body_complete;
+    bool delivered; /* the handler has it, and must answer it */
+    bool body_complete;
 
     /* set by http_respond, then read by the loop thread */
     http_reply *reply; /* NULL: refuse with 500 */
@@ -55,7 +56,8 @@ http_body_outcome http_request_add_body(http_request *req, plim_bytes piece);
 /* Tell whoever works on it that nobody waits for the answer. */
 void http_request_cancel(http_request *req);
 
-/* The connection or stream is gone: cancel, and tell a body callback that waits. */
+/* The connection or stream is gone: cancel, and tell a body callback that waits; free it if the
+ * handler never saw it. */
 void http_request_gone(http_request *req);
 
 /* A copy of everything in `answer` that is not handed over; NULL when out of memory. The body's

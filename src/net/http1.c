@@ -285,6 +285,7 @@ net_http1_event net_http1_next(net_http1 *http1, plim_bytes *input, plim_bytes *
         return fault(http1, NET_HTTP1_NOMEM, "out of memory");
     if (error == HPE_USER)
         return fault(http1, NET_HTTP1_BAD, NULL);
+    http1->unknown_method = error == HPE_INVALID_METHOD;
     if (error != HPE_OK && error != HPE_PAUSED)
         return fault(http1, NET_HTTP1_BAD, llhttp_get_error_reason(&http1->parser));
     if (http1->pending == NET_HTTP1_HEAD)

@@ -28,6 +28,7 @@ typedef struct net_http1 {
     int64_t content_length; /* after HEAD: 0 none, -1 chunked */
     bool keep_alive;        /* after HEAD: may the connection serve another request? */
     bool head_complete;     /* `head` is whole, perhaps refused all the same */
+    bool unknown_method;    /* BAD because the first word is not a method we know */
     const char *reason;     /* static */
 
     /* private */

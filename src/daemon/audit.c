@@ -101,7 +101,7 @@ static void add_result(daemon_audit_line *line, const plim_result *result)
     add_int(line, "duration_ms", result->duration_ms);
 }
 
-static void add_trace(daemon_audit_line *line, const daemon_audit_call *call)
+static void add_trace(daemon_audit_line *line, const rpc_dispatched *call)
 {
     if (call->trace_id_rejected)
         add(line, LOG_BOOL("trace_id_rejected", true));
@@ -118,7 +118,7 @@ static const char *message_of(plim_kind kind, bool failed)
     return failed ? "code run failed" : "code run";
 }
 
-void daemon_audit_build(const daemon_audit_call *call, daemon_audit_line *out)
+void daemon_audit_build(const rpc_dispatched *call, daemon_audit_line *out)
 {
     out->level = call->result ? BASE_LOG_INFO : BASE_LOG_ERROR;
     out->message = message_of(call->request->kind, !call->result);

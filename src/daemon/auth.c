@@ -189,3 +189,39 @@ void daemon_auth_report_refused(daemon_auth *auth, bool flush)
     if (daemon_throttle_due(&auth->refused, base_monotonic_ns(), flush, &line))
         write_refused(&line);
 }
+
+/* ---- for rpc ---- */
+
+static rpc_auth_verdict rpc_verify(void *data, plim_bytes token, rpc_caller *out)
+{
+    const daemon_caller *caller = NULL;
+    switch (daemon_auth_verify(data, token, &caller)) {
+    case DAEMON_AUTH_KNOWN:
+        *out = (rpc_caller){caller->id, caller};
+        return RPC_AUTH_KNOWN;
+    case DAEMON_AUTH_UNKNOWN:
+        return RPC_AUTH_UNKNOWN;
+    case DAEMON_AUTH_FAILED:
+        break;
+    }
+    base_log(BASE_LOG_ERROR, "a credential could not be verified",
+             LOG_STR("error", "cannot compute a SHA-256"));
+    return RPC_AUTH_FAILED;
+}
+
+static bool rpc_has_scope(void *data, const rpc_caller *caller, const char *scope)
+{
+    (void)data;
+    return daemon_caller_has_scope(caller->known, scope);
+}
+
+static void rpc_refused(void *data)
+{
+    daemon_auth_count_refused(data);
+}
+
+bool daemon_auth_for_rpc(daemon_auth *auth, rpc_authenticator *out)
+{
+    *out = (rpc_authenticator){rpc_verify, rpc_has_scope, rpc_refused, auth};
+    return auth->mode != DAEMON_AUTH_OPEN;
+}

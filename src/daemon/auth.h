@@ -6,7 +6,7 @@
 #ifndef DAEMON_AUTH_H
 #define DAEMON_AUTH_H
 
-#include "core/core.h"
+#include "rpc/rpc.h"
 
 typedef enum { DAEMON_AUTH_OPEN, DAEMON_AUTH_SHARED, DAEMON_AUTH_REGISTRY } daemon_auth_mode;
 
@@ -45,6 +45,9 @@ bool daemon_caller_has_scope(const daemon_caller *caller, const char *scope);
 
 /* A credential was refused: count it, and write the one line when it is due. */
 void daemon_auth_count_refused(daemon_auth *auth);
+
+/* The same as rpc asks for it; false in open mode, where nobody is asked who they are. */
+bool daemon_auth_for_rpc(daemon_auth *auth, rpc_authenticator *out);
 
 /* Write the line for refusals that wait for it: when its time has come, or in any case (`flush`).
  */

@@ -66,6 +66,7 @@ static void open_log(void)
 static void release(daemon_state *daemon)
 {
     daemon_recheck_stop(&daemon->recheck);
+    rpc_server_free(daemon->procedures);
     http_server_free(daemon->server);
     core_gate_free(daemon->gate);
     if (daemon->auth)

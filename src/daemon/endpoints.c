@@ -1,14 +1,42 @@
 #include "daemon/answer.h"
+#include "daemon/audit.h"
 #include "daemon/metrics.h"
 #include "daemon/state.h"
 
 enum { METRICS_BYTES_MAX = 16 * 1024 };
+
+/* ---- dispatched calls ---- */
+
+static void on_dispatched(void *data, const rpc_dispatched *event)
+{
+    daemon_state *daemon = data;
+    daemon_audit_line line;
+    atomic_fetch_add(&daemon->runs, 1);
+    if (!event->result && daemon_metrics_is_fault(event->error))
+        atomic_fetch_add(&daemon->runs_failed, 1);
+    daemon_audit_build(event, &line);
+    base_log_fields(line.level, line.message, line.fields, line.count);
+}
+
+bool daemon_make_procedures(daemon_state *daemon, plim_error *err)
+{
+    rpc_config config;
+    daemon->calls =
+        (rpc_sandbox){.gate = daemon->gate, .dispatched = on_dispatched, .data = daemon};
+    rpc_sandbox_config(&daemon->calls, (size_t)daemon->limits.max_concurrent, &config);
+    if (daemon_auth_for_rpc(daemon->auth, &daemon->authenticator))
+        config.auth = &daemon->authenticator;
+    daemon->procedures = rpc_server_new(&config, err);
+    return daemon->procedures != NULL;
+}
 
 /* ---- RPC listener: health, then the procedures ---- */
 
 static void on_rpc(http_request *req, void *data)
 {
     daemon_state *daemon = data;
+    if (rpc_take(daemon->procedures, req))
+        return;
     plim_bytes path = http_request_path(req);
     if (base_bytes_is(path, "/healthz"))
         daemon_answer_text(req, 200, "ok\n");
@@ -20,7 +48,7 @@ static void on_rpc(http_request *req, void *data)
 
 http_handler daemon_rpc_handler(daemon_state *daemon)
 {
-    return (http_handler){.on_request = on_rpc, .data = daemon};
+    return (http_handler){.on_request = on_rpc, .on_refusal = daemon_bind_refusal, .data = daemon};
 }
 
 /* ---- metrics listener ---- */
@@ -29,7 +57,9 @@ static void read_metrics(const daemon_state *daemon, daemon_metrics *out)
 {
     core_admission_counts counts;
     core_gate_counts(daemon->gate, &counts);
-    *out = (daemon_metrics){.inflight = {(uint64_t)counts.in_flight}};
+    *out = (daemon_metrics){.runs = {atomic_load(&daemon->runs)},
+                            .runs_failed = {atomic_load(&daemon->runs_failed)},
+                            .inflight = {(uint64_t)counts.in_flight}};
     out->shed[DAEMON_SHED_at_capacity] = counts.shed[CORE_SHED_AT_CAPACITY];
     out->shed[DAEMON_SHED_per_key] = counts.shed[CORE_SHED_PER_KEY];
     out->shed[DAEMON_SHED_rate] = counts.shed[CORE_SHED_RATE];
@@ -37,15 +67,11 @@ static void read_metrics(const daemon_state *daemon, daemon_metrics *out)
 
 static void answer_metrics(http_request *req, const daemon_state *daemon)
 {
-    static const http_header type = {{"content-type", 12}, {"text/plain; version=0.0.4", 25}};
     _cleanup_buf_ base_buf text = BASE_BUF_INIT(METRICS_BYTES_MAX);
     daemon_metrics metrics;
     read_metrics(daemon, &metrics);
     daemon_metrics_text(&metrics, &text);
-    daemon_answer(req, &(http_answer){.status = text.failed ? 500 : 200,
-                                      .headers = &type,
-                                      .header_count = 1,
-                                      .body = base_buf_bytes(&text)});
+    daemon_answer(req, text.failed ? 500 : 200, "text/plain; version=0.0.4", base_buf_bytes(&text));
 }
 
 static void on_metrics(http_request *req, void *data)
@@ -58,5 +84,6 @@ static void on_metrics(http_request *req, void *data)
 
 http_handler daemon_metrics_handler(daemon_state *daemon)
 {
-    return (http_handler){.on_request = on_metrics, .data = daemon};
+    return (http_handler){
+        .on_request = on_metrics, .on_refusal = daemon_bind_refusal, .data = daemon};
 }

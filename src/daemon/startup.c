@@ -149,7 +149,8 @@ static bool bind_listeners(daemon_state *daemon, plim_error *err)
     if (!daemon->server)
         return false;
     daemon_ready_init(&daemon->ready, http_server_loop(daemon->server), daemon->gate);
-    return bind_rpc(daemon, err) && bind_metrics(daemon, err);
+    return daemon_make_procedures(daemon, err) && bind_rpc(daemon, err) &&
+           bind_metrics(daemon, err);
 }
 
 /* ---- steps 17 to 24: proof, then service ---- */

@@ -12,7 +12,9 @@
 #include "daemon/ready.h"
 #include "daemon/recheck.h"
 #include "http/http.h"
+#include "rpc/rpc.h"
 
+#include <stdatomic.h>
 #include <uv.h>
 
 typedef struct daemon_state {
@@ -26,6 +28,11 @@ typedef struct daemon_state {
     daemon_auth *auth;
     plim_tier proven; /* the tier that the startup test saw */
 
+    rpc_authenticator authenticator;
+    rpc_sandbox calls;
+    rpc_server *procedures;
+    _Atomic uint64_t runs, runs_failed; /* dispatched, and of them the infrastructure's faults */
+
     http_server *server;
     http_listener *rpc, *metrics; /* `metrics` is NULL when off */
     daemon_ready ready;
@@ -38,7 +45,8 @@ typedef struct daemon_state {
  * wrong, or is not set because that was logged already. */
 bool daemon_start(daemon_state *daemon, plim_error *err);
 
-/* endpoints.c: the handlers of the listeners. */
+/* endpoints.c: the procedures, and the handlers of the listeners. */
+bool daemon_make_procedures(daemon_state *daemon, plim_error *err);
 http_handler daemon_rpc_handler(daemon_state *daemon);
 http_handler daemon_metrics_handler(daemon_state *daemon);
 

@@ -208,7 +208,7 @@ GOOD = '{"id":"a","token_sha256":"%s"}' % ("0" * 64)
 @pytest.mark.parametrize("text", [
     '{"clients":[%s],"more":1}' % GOOD, '{"clients":[%s,%s]}' % (GOOD, GOOD.replace("0", "1")),
     '{"clients":[%s,%s]}' % (GOOD, GOOD.replace('"a"', '"b"')), '{"clients":[%s]}' % GOOD.replace("00", "0", 1),
-    '{"clients":[%s]}' % GOOD.replace('"a"', '"*"'), '{"clients":[%s]}' % GOOD.replace('"a"', '"a\\n"'),
+    '{"clients":[%s]}' % GOOD.replace('"a"', '"*"'), '{"clients":[%s]}' % GOOD.replace('"a"', '"a\\nb"'),
     '{"clients":[%s]}' % GOOD.replace("}", ',"scopes":["a b"]}'),
     '{"clients":[%s]}' % GOOD.replace("}", ',"paid_seconds_per_day":-1}'),
     '{"clients":[%s]}x' % GOOD, '{"clients":null}', '{"clients":[]}', "", "{"])

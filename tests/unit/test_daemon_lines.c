@@ -86,7 +86,7 @@ static void refusals_and_ends_of_the_caller_are_no_faults(void **state)
 
 /* ---- audit lines ---- */
 
-static const char *audited(const daemon_audit_call *call, base_log_format format)
+static const char *audited(const rpc_dispatched *call, base_log_format format)
 {
     static base_buf buf = BASE_BUF_INIT(8192);
     daemon_audit_line line;
@@ -104,12 +104,12 @@ static void a_snippet(void **state)
         .kind = PLIM_KIND_JAVASCRIPT, .options = &request.options, .javascript = &request};
     plim_result result = {
         .kind = PLIM_KIND_JAVASCRIPT, .exit_code = 3, .duration_ms = 12, .out = PLIM_LIT("MARKER")};
-    daemon_audit_call call = {.request = &inner,
-                              .caller = PLIM_LIT("build-bot"),
-                              .sandbox = "wasm",
-                              .isolation = "process",
-                              .result = &result,
-                              .trace_id = PLIM_LIT("req-1:2")};
+    rpc_dispatched call = {.request = &inner,
+                           .caller = PLIM_LIT("build-bot"),
+                           .sandbox = "wasm",
+                           .isolation = "process",
+                           .result = &result,
+                           .trace_id = PLIM_LIT("req-1:2")};
     assert_string_equal(
         audited(&call, BASE_LOG_JSON),
         "{\"time\":\"1970-01-01T00:00:00.000Z\",\"level\":\"INFO\",\"msg\":\"code run\","
@@ -131,13 +131,13 @@ static void a_snippet_that_failed(void **state)
     core_request inner = {
         .kind = PLIM_KIND_JAVASCRIPT, .options = &request.options, .javascript = &request};
     core_fail_internal(&err, "the worker\nended \"early\"");
-    daemon_audit_call call = {.request = &inner,
-                              .caller = PLIM_LIT("anon"),
-                              .sandbox = "wasm",
-                              .isolation = "process",
-                              .error = &err,
-                              .duration_ms = 4,
-                              .trace_id_rejected = true};
+    rpc_dispatched call = {.request = &inner,
+                           .caller = PLIM_LIT("anon"),
+                           .sandbox = "wasm",
+                           .isolation = "process",
+                           .error = &err,
+                           .duration_ms = 4,
+                           .trace_id_rejected = true};
     assert_string_equal(
         audited(&call, BASE_LOG_JSON),
         "{\"time\":\"1970-01-01T00:00:00.000Z\",\"level\":\"ERROR\",\"msg\":\"code run failed\","
@@ -167,11 +167,11 @@ static void a_project(void **state)
                           .steps = ran,
                           .step_count = 2,
                           .duration_ms = 9};
-    daemon_audit_call call = {.request = &inner,
-                              .caller = PLIM_LIT("a"),
-                              .sandbox = "docker",
-                              .isolation = "container",
-                              .result = &result};
+    rpc_dispatched call = {.request = &inner,
+                           .caller = PLIM_LIT("a"),
+                           .sandbox = "docker",
+                           .isolation = "container",
+                           .result = &result};
     assert_string_equal(
         audited(&call, BASE_LOG_JSON),
         "{\"time\":\"1970-01-01T00:00:00.000Z\",\"level\":\"INFO\",\"msg\":\"project run\","
@@ -201,11 +201,11 @@ static void a_module(void **state)
                           .row_count = 3,
                           .width = 4,
                           .duration_ms = 7};
-    daemon_audit_call call = {.request = &inner,
-                              .caller = PLIM_LIT("a"),
-                              .sandbox = "docker",
-                              .isolation = "kernel",
-                              .result = &result};
+    rpc_dispatched call = {.request = &inner,
+                           .caller = PLIM_LIT("a"),
+                           .sandbox = "docker",
+                           .isolation = "kernel",
+                           .result = &result};
     assert_string_equal(
         audited(&call, BASE_LOG_JSON),
         "{\"time\":\"1970-01-01T00:00:00.000Z\",\"level\":\"INFO\",\"msg\":\"module run\","
@@ -237,11 +237,11 @@ static void no_line_holds_what_was_run(void **state)
                           .step_count = 1,
                           .artifacts = artifacts,
                           .artifact_count = 1};
-    daemon_audit_call call = {.request = &inner,
-                              .caller = PLIM_LIT("a"),
-                              .sandbox = "docker",
-                              .isolation = "kernel",
-                              .result = &result};
+    rpc_dispatched call = {.request = &inner,
+                           .caller = PLIM_LIT("a"),
+                           .sandbox = "docker",
+                           .isolation = "kernel",
+                           .result = &result};
     assert_null(strstr(audited(&call, BASE_LOG_JSON), "MARKER"));
 }
 

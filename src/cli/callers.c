@@ -2,7 +2,6 @@
 
 #include "cli/callers_options.h"
 
-#include <fcntl.h>
 #include <signal.h>
 
 /* A run reserves its timeout and 33 s to remove its machine, so less than a minute admits next to
@@ -272,17 +271,6 @@ static bool (*const run_command[])(const struct callers_options *, plim_error *)
 #undef X
 };
 
-/*
- * A closed standard descriptor would be given to the next file opened, and a token or a message
- * would be written into it. Occupied the wrong way round, reading and writing fail as they should.
- */
-static void occupy_standard_descriptors(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0)
-            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-}
-
 static int print_usage(int fd)
 {
     _cleanup_buf_ base_buf text = BASE_BUF_INIT(16 * 1024);
@@ -301,7 +289,7 @@ int cli_callers(int argc, char **argv)
     _cleanup_error_ plim_error err = PLIM_ERROR_INIT;
     struct callers_options options;
     signal(SIGPIPE, SIG_IGN);
-    occupy_standard_descriptors();
+    base_fd_occupy_standard();
     if (argc < 2 || asks_for_help(argv[1]))
         return print_usage(STDOUT_FILENO);
     bool parsed = callers_parse(argc - 1, argv + 1, &options, &err);

@@ -92,6 +92,7 @@ static bool run(daemon_state *daemon)
 int daemon_main(int argc, char **argv, const daemon_program *program)
 {
     static daemon_state daemon;
+    base_fd_occupy_standard();
     if (argc > 2 || (argc == 2 && !asks_for_help(argv[1])))
         return refuse_arguments(argc, argv);
     if (argc == 2)

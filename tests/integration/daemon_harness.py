@@ -60,7 +60,8 @@ class Daemon:
         settings = {"SANDBOX_PROVIDER": "stub", "PLIMSOLL_ADDR": "127.0.0.1:0", "PLIMSOLL_METRICS_ADDR": "127.0.0.1:0",
                     "PLIMSOLL_INSECURE": None if {"PLIMSOLL_CLIENTS_FILE", "PLIMSOLL_TOKEN"} & set(variables) else "1",
                     "SANDBOX_RATE_PER_MIN": "0", **variables}
-        self.process = subprocess.Popen([program or STUB], env=clean_environment(**settings), stdin=subprocess.DEVNULL,
+        command = program if isinstance(program, list) else [program or STUB]
+        self.process = subprocess.Popen(command, env=clean_environment(**settings), stdin=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True, errors="replace")
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()

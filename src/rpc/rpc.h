@@ -13,17 +13,15 @@
 #include "http/http.h"
 #include "wire/wire.h"
 
-#include "rpc/sandbox.h"
-
 typedef struct rpc_server rpc_server;
 typedef struct rpc_call rpc_call;
 
 /* ---- methods ---- */
 
 /*
- * Handle a decoded request. True: `*response` is the answer, living in the call's arena or longer;
- * it is encoded at once, after that rpc_method.finish is called. False: `err` is, marked or not,
- * and the text of an internal error is kept from the caller.
+ * Handle a decoded request. True: `*response` is the answer, a message that lives in the call's
+ * arena or until `release`. False: `err` is, marked or not; the text of an internal error is kept
+ * from the caller.
  */
 typedef bool rpc_handle(rpc_call *call, const void *request, const void **response,
                         plim_error *err);
@@ -33,9 +31,8 @@ typedef struct rpc_method {
     const char *scope; /* that a caller must have; NULL: denied to every caller */
     const wire_type *request;
     rpc_handle *handle;
+    void (*release)(rpc_call *call); /* after the answer was encoded; may be NULL */
     bool on_loop; /* never blocks: may run on the loop thread, when the message is small */
-    /* After the answer was encoded (or `err` decided on) and before it is sent; may be NULL. */
-    void (*finish)(rpc_call *call, const plim_error *err);
 } rpc_method;
 
 /* ---- callers ---- */
@@ -96,7 +93,7 @@ size_t rpc_bind(const http_request *req, int status, http_header out[RPC_BIND_HE
 /* ---- a call, for its method ---- */
 
 void *rpc_call_data(const rpc_call *call);
-/* What the method keeps between `handle` and `finish`. */
+/* What the method keeps from `handle` to `release`. */
 void rpc_call_set_state(rpc_call *call, void *state);
 void *rpc_call_state(const rpc_call *call);
 base_arena *rpc_call_arena(rpc_call *call);
@@ -115,5 +112,9 @@ bool rpc_call_add_trailer(rpc_call *call, plim_bytes name, plim_bytes value);
 /* Add a detail to the error that `handle` is about to return, before the mark's own. `type` is a
  * full message name. False when there are too many. */
 bool rpc_call_add_detail(rpc_call *call, plim_bytes type, plim_bytes value);
+
+/* ---- plimsoll's own ---- */
+
+#include "rpc/sandbox.h"
 
 #endif

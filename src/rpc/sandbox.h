@@ -5,8 +5,6 @@
 #ifndef RPC_SANDBOX_H
 #define RPC_SANDBOX_H
 
-struct rpc_method;
-
 /* One call that the provider got, for the audit line and the counters. Everything is borrowed. */
 typedef struct rpc_dispatched {
     const core_request *request;
@@ -30,7 +28,7 @@ typedef struct rpc_sandbox {
 } rpc_sandbox;
 
 enum { RPC_SANDBOX_METHODS = 5 };
-extern const struct rpc_method rpc_sandbox_methods[RPC_SANDBOX_METHODS];
+extern const rpc_method rpc_sandbox_methods[RPC_SANDBOX_METHODS];
 extern const char rpc_sandbox_prefix[]; /* "/plimsoll.v1.SandboxService/" */
 
 /* The scope that all of them need. */
@@ -40,7 +38,6 @@ extern const char rpc_sandbox_prefix[]; /* "/plimsoll.v1.SandboxService/" */
  * The configuration of a server of these procedures: `sandbox` as data, slots and workers sized for
  * `max_concurrent` runs in flight. The caller sets `auth`.
  */
-struct rpc_config;
-void rpc_sandbox_config(rpc_sandbox *sandbox, size_t max_concurrent, struct rpc_config *out);
+void rpc_sandbox_config(rpc_sandbox *sandbox, size_t max_concurrent, rpc_config *out);
 
 #endif

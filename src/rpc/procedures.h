@@ -1,0 +1,13 @@
+/* What the files of plimsoll's own procedures share. */
+#ifndef RPC_PROCEDURES_H
+#define RPC_PROCEDURES_H
+
+#include "rpc/rpc.h"
+
+/* The first check of every procedure but Describe. */
+bool rpc_check_protocol(uint32_t protocol, plim_error *err);
+
+rpc_handle rpc_run;
+void rpc_run_release(rpc_call *call);
+
+#endif

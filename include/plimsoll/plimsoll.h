@@ -36,12 +36,15 @@
  * It prints `process: 42`. Build it with `cc prog.c $(pkg-config --cflags --libs plimsoll)`.
  *
  * types.h has the plain values, error.h the one error, request.h what to run, result.h what came
- * back, sandbox.h the handle. All of it can be used from C11 and from C++.
+ * back, sandbox.h the handle, client.h a daemon behind the same handle, record.h what an answer
+ * proves. All of it can be used from C11 and from C++.
  */
 #ifndef PLIMSOLL_PLIMSOLL_H
 #define PLIMSOLL_PLIMSOLL_H
 
+#include <plimsoll/client.h>
 #include <plimsoll/error.h>
+#include <plimsoll/record.h>
 #include <plimsoll/request.h>
 #include <plimsoll/result.h>
 #include <plimsoll/sandbox.h>

@@ -1,8 +1,9 @@
-#include "cli/callers.h"
-
+/*
+ * `plimsoll callers`: makes, lists and retires the callers of a daemon in a registry file. Works
+ * offline and stores only fingerprints; a token leaves on stdout and nowhere else.
+ */
 #include "cli/callers_options.h"
-
-#include <signal.h>
+#include "cli/cli.h"
 
 /* A run reserves its timeout and 33 s to remove its machine, so less than a minute admits next to
  * nothing. */
@@ -288,8 +289,6 @@ int cli_callers(int argc, char **argv)
 {
     _cleanup_error_ plim_error err = PLIM_ERROR_INIT;
     struct callers_options options;
-    signal(SIGPIPE, SIG_IGN);
-    base_fd_occupy_standard();
     if (argc < 2 || asks_for_help(argv[1]))
         return print_usage(STDOUT_FILENO);
     bool parsed = callers_parse(argc - 1, argv + 1, &options, &err);

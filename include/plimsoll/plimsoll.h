@@ -45,6 +45,7 @@
 
 #include <plimsoll/client.h>
 #include <plimsoll/error.h>
+#include <plimsoll/placement.h>
 #include <plimsoll/record.h>
 #include <plimsoll/request.h>
 #include <plimsoll/result.h>

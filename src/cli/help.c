@@ -145,6 +145,8 @@ int cli_help(int argc, char **argv)
     const cli_verb *verb = options.operand ? cli_verb_find(options.operand) : NULL;
     if (options.operand && !verb)
         return cli_usage_error("help", "there is no verb \"%s\"", options.operand);
+    if (verb && !verb->flags) /* it reads its own arguments, so it knows what they are */
+        return verb->main(2, (char *[]){options.operand, (char[]){"help"}, NULL});
     _cleanup_buf_ base_buf text = BASE_BUF_INIT(65536);
     if (options.markdown)
         cli_verbs_markdown(&text);

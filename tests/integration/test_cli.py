@@ -294,6 +294,14 @@ def test_help_everywhere(verb, flag):
     assert plimsoll("help", *([verb] if verb else [])).stdout == done.stdout
 
 
+@pytest.mark.parametrize("arguments", [["callers", "-h"], ["callers", "--help"], ["help", "callers"]])
+def test_help_of_a_verb_that_reads_its_own_arguments(arguments):
+    done = plimsoll(*arguments)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == plimsoll("callers", "help").stdout
+    assert done.stdout.startswith(b"usage: plimsoll callers ")
+
+
 def test_help_wins_over_what_follows():
     assert plimsoll("run", "-help", "-bogus").returncode == 0
 

@@ -41,7 +41,15 @@
  *       `plimsoll-guest <release> report <CTL_REPORT_VERSION>` and a newline.
  */
 #define CTL_PROGRAM "/usr/local/lib/plimsoll/plimsoll-guest"
-#define CTL_PATH    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+/*
+ * The same bytes with mode 0755, for the runtime runsc alone. gVisor reads a program as its user
+ * before it runs it, so it refuses to start a file of mode 0711 (EACCES; its issue 160). There the
+ * program is dumpable for the moment until it has cleared the flag: nothing of the guest's runs yet
+ * when a run's container starts, and a session's guest is quiesced. The proof of a step that cannot
+ * read the program's file is of CTL_PROGRAM, under every other runtime.
+ */
+#define CTL_PROGRAM_RUNSC "/usr/local/lib/plimsoll/plimsoll-guest-runsc"
+#define CTL_PATH          "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* Variables it reads: the work directory (default CTL_WORK), created when missing. */
 #define CTL_ENV_WORK "PLIMSOLL_WORK"

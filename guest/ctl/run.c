@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common.h"
+
 extern char **environ;
 
 /* All of a run. Static, because a plan is large and there is one run in a process. */
@@ -25,17 +27,27 @@ static struct {
     base_buf document;
     struct ctl_plan plan;
     bool has_key;
+    int out;    /* where the report goes */
+    int hidden; /* the socket that holds it while steps run, or -1 */
     struct ctl_root root;
     struct ctl_env env;
     struct ctl_runner runner;
     struct ctl_report report;
-} run;
+} run = {.out = STDOUT_FILENO, .hidden = -1};
+
+/* Take the report's descriptor out of hiding. */
+static bool show_out(void)
+{
+    if (run.hidden >= 0)
+        run.out = ctl_isolation_show(TAKE_FD(run.hidden));
+    return run.out >= 0;
+}
 
 /* End with a report that says only that. */
 static int report_error(const char *error, plim_bytes about)
 {
-    bool wrote =
-        ctl_report_write_error(STDOUT_FILENO, run.has_key ? run.plan.key : NULL, error, about);
+    bool wrote = show_out() &&
+                 ctl_report_write_error(run.out, run.has_key ? run.plan.key : NULL, error, about);
     return wrote ? CTL_EXIT_OK : CTL_EXIT_NO_REPORT;
 }
 
@@ -158,25 +170,50 @@ static int execute(void)
     ctl_report_init(&run.report);
     run_steps();
     capture_artifacts();
-    return ctl_report_write(&run.report, STDOUT_FILENO, run.plan.key) ? CTL_EXIT_OK
-                                                                      : CTL_EXIT_NO_REPORT;
+    bool wrote = show_out() && ctl_report_write(&run.report, run.out, run.plan.key);
+    return wrote ? CTL_EXIT_OK : CTL_EXIT_NO_REPORT;
+}
+
+/*
+ * Is nobody able to take the plan from us before or while it is read? Either our descriptors are
+ * refused to our user, or there is nobody else: in a fresh container the guest's first process is
+ * one that we start.
+ */
+static bool may_read_plan(enum ctl_isolation proven)
+{
+    return proven == CTL_ISOLATION_FULL ||
+           (proven == CTL_ISOLATION_MEMORY && ctl_isolation_alone());
+}
+
+/* The same for all that is left to guard once the plan was read: before a step runs, everything
+ * must be refused. */
+static bool may_run_steps(enum ctl_isolation proven)
+{
+    if (proven == CTL_ISOLATION_FULL)
+        return true;
+    if (!ctl_isolation_alone())
+        return false;
+    run.hidden = ctl_isolation_hide();
+    return run.hidden >= 0 && ctl_isolation_prove() == CTL_ISOLATION_FULL;
 }
 
 int ctl_run(const char *marker)
 {
     const char *fault;
+    const plim_bytes nothing = {NULL, 0};
     umask(022);
     signal(SIGPIPE, SIG_IGN); /* a host that has gone away shows as a failed write */
     if (!ctl_write_all(STDERR_FILENO, plim_bytes_of(marker)))
         return CTL_EXIT_NO_REPORT;
-    if (!ctl_isolation_holds())
-        return report_error(CTL_ERROR_ISOLATION, (plim_bytes){NULL, 0});
+    enum ctl_isolation proven = ctl_isolation_prove();
+    if (!may_read_plan(proven))
+        return report_error(CTL_ERROR_ISOLATION, nothing);
     run.document = BASE_BUF_INIT(CTL_PLAN_BYTES_MAX);
     if (!ctl_read_all(STDIN_FILENO, &run.document))
-        return report_errno(CTL_ERROR_PLAN, (plim_bytes){NULL, 0});
+        return report_errno(CTL_ERROR_PLAN, nothing);
     if (!run.document.len)
         return CTL_EXIT_NO_PLAN;
     if (!ctl_plan_read(run.document.data, run.document.len, &run.plan, &run.has_key, &fault))
         return report_error(CTL_ERROR_PLAN, plim_bytes_of(fault));
-    return execute();
+    return may_run_steps(proven) ? execute() : report_error(CTL_ERROR_ISOLATION, nothing);
 }

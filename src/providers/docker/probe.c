@@ -91,6 +91,15 @@ static bool has_option(plim_bytes options, const char *option)
     return false;
 }
 
+/* A size option of that many MiB, in whichever unit the kernel writes it: k, or m under gVisor. */
+static bool has_size(plim_bytes options, int64_t mb)
+{
+    char in_k[40], in_m[40];
+    snprintf(in_k, sizeof(in_k), "size=%" PRId64 "k", mb * 1024);
+    snprintf(in_m, sizeof(in_m), "size=%" PRId64 "m", mb);
+    return has_option(options, in_k) || has_option(options, in_m);
+}
+
 /* The last line for that path is what holds: type and options of it. */
 static bool find_mount(plim_bytes table, const char *path, plim_bytes *type, plim_bytes *options)
 {
@@ -107,21 +116,24 @@ static bool find_mount(plim_bytes table, const char *path, plim_bytes *type, pli
     return found;
 }
 
-static bool check_mount(plim_bytes table, const wanted_mount *wanted, plim_error *err)
+/*
+ * gVisor's older releases show no `nosuid` in their table. There `noexec` stands for both: a
+ * file that cannot be executed gives nobody its owner's rights.
+ */
+static bool check_mount(plim_bytes table, const wanted_mount *wanted, bool gvisor, plim_error *err)
 {
     plim_bytes type, options;
-    char size[40], text[160];
+    char text[160];
     const char *fault = NULL;
-    snprintf(size, sizeof(size), "size=%" PRId64 "k", wanted->mb * 1024);
     if (!find_mount(table, wanted->path, &type, &options))
         fault = "is not in the mount table";
     else if (!base_bytes_is(type, "tmpfs"))
         fault = "is not a tmpfs";
     else if (!has_option(options, "noexec"))
         fault = "is mounted without noexec";
-    else if (!has_option(options, "nosuid"))
+    else if (!gvisor && !has_option(options, "nosuid"))
         fault = "is mounted without nosuid";
-    else if (!has_option(options, size))
+    else if (!has_size(options, wanted->mb))
         fault = "does not show the size that was asked for";
     if (!fault)
         return true;
@@ -179,7 +191,7 @@ static bool check_mounts(const json_t *json, const docker_probe_wanted *wanted, 
         return fail(err, "its mount table is not known");
     plim_bytes text = {json_string_value(table), json_string_length(table)};
     for (size_t i = 0; i < count; i++)
-        if (!check_mount(text, &mounts[i], err))
+        if (!check_mount(text, &mounts[i], wanted->host != NULL, err))
             return false;
     return check_writable(json, mounts, count, err);
 }

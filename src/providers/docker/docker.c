@@ -187,6 +187,7 @@ static bool run_pooled(docker_provider *provider, const core_request *request, c
         *answered = docker_run_in(&site, &box, request, ctx, began_ns, out, err);
         bool reached = box.sent;
         docker_box_dispose(&box, request->slot, NULL, NULL);
+        docker_pool_nudge(provider->pool);
         if (*answered || reached)
             return true;
         plim_error_clear(err);

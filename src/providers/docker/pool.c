@@ -10,7 +10,7 @@
 enum {
     RETRY_MS_LEAST = 1000,
     RETRY_MS_MOST = 60000,
-    LOOK_MS = 1000,
+    LOOK_MS = 250,
     FDS_PER_MEMBER = 3,
     CLAIM_TRIES = 2,
 };
@@ -60,21 +60,25 @@ docker_pool *docker_pool_new(const core_settings *settings, docker_keeper *keepe
     return NULL;
 }
 
-static void wake(docker_pool *pool)
+void docker_pool_nudge(docker_pool *pool)
 {
     eventfd_write(pool->wake, 1);
 }
 
 /* ---- giving up a member ---- */
 
-/* On a thread of the keeper: its place is free only now. */
-static void on_gone(void *data)
+static void uncount(docker_pool *pool)
 {
-    docker_pool *pool = data;
     pthread_mutex_lock(&pool->mutex);
     pool->counted--;
     pthread_mutex_unlock(&pool->mutex);
-    wake(pool);
+}
+
+/* On a thread of the keeper: its place is free only now. */
+static void on_gone(void *data)
+{
+    uncount(data);
+    docker_pool_nudge(data);
 }
 
 static void free_member(member *gone)
@@ -281,7 +285,7 @@ static void refresh_evidence(docker_pool *pool, const run_ctx *ctx)
     docker_state_release(now);
 }
 
-/* What a member says is noticed within the look; a claim or a removal at once. */
+/* What a member says, and a claim by a long run, is noticed within the look. */
 static bool rest(docker_pool *pool, const run_ctx *ctx)
 {
     struct pollfd fd = {.fd = pool->wake, .events = POLLIN};
@@ -416,8 +420,9 @@ bool docker_pool_claim(docker_pool *pool, docker_kind kind, plim_tier tier,
         }
         *box = found->box;
         free_member(found);
-        /* Its memory is charged to the run from here on. */
-        on_gone(pool);
+        /* Its memory is charged to the run from here on. The filler is not woken: what it makes
+         * would take the processor from this very run. */
+        uncount(pool);
         return true;
     }
     return false;

@@ -41,4 +41,7 @@ bool docker_pool_claim(docker_pool *pool, docker_kind kind, plim_tier tier,
                        const docker_state *state, int64_t timeout_ms, const run_ctx *ctx,
                        docker_box *box);
 
+/* After the run of a claimed member: now it may be replaced. */
+void docker_pool_nudge(docker_pool *pool);
+
 #endif

@@ -175,9 +175,9 @@ static void measure_cold(docker_engine *engine, const char *runtime, const char 
 {
     char name[64];
     double cold[COLD_RUNS], floor[COLD_RUNS], project[COLD_RUNS];
-    _cleanup_free_ char *body = floor_body(runtime, getenv("SANDBOX_DOCKER_IMAGE")
-                                                        ? getenv("SANDBOX_DOCKER_IMAGE")
-                                                        : "plimsoll/sandbox-js:latest");
+    _cleanup_free_ char *body =
+        floor_body(runtime, getenv("SANDBOX_DOCKER_IMAGE") ? getenv("SANDBOX_DOCKER_IMAGE")
+                                                           : "plimsoll/sandbox-js:latest");
     plim_sandbox *sandbox = open_sandbox(runtime, "0");
     if (!sandbox || !body)
         return;
@@ -224,7 +224,8 @@ static void measure_pooled(docker_engine *engine, const char *runtime, const cha
         return;
     for (int round = 0; round < POOL_ROUNDS; round++) {
         await_pool(engine);
-        /* Half of the pool: members made during the round never start beside a timed run for long. */
+        /* Half of the pool: members made during the round never start beside a timed run for long.
+         */
         for (int i = 0; i < POOL_SIZE / 2; i++)
             times[count++] = snippet_once(sandbox);
     }

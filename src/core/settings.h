@@ -33,8 +33,8 @@ typedef enum { CORE_SCOPE_SANDBOX, CORE_SCOPE_DAEMON } core_setting_scope;
  */
 #define CORE_SETTINGS(X)                                                                           \
     X(SANDBOX, provider, "SANDBOX_PROVIDER", NAME, 0, 0, "unset = disabled",                       \
-      "disabled, wasm, docker", "all", "Which provider runs code. Unset, nothing runs.")                                     \
-    X(SANDBOX, memory_mb, "SANDBOX_MEMORY_MB", INT, 0, INT64_MAX,                               \
+      "disabled, wasm, docker", "all", "Which provider runs code. Unset, nothing runs.")           \
+    X(SANDBOX, memory_mb, "SANDBOX_MEMORY_MB", INT, 0, INT64_MAX,                                  \
       "0 = provider's (wasm, docker: 256)", ">= 0", "wasm, docker",                                \
       "Memory of one run in MiB. wasm: at least the engine's own memory and 4 MiB more; above "    \
       "4096 counts as 4096.")                                                                      \
@@ -58,8 +58,8 @@ typedef enum { CORE_SCOPE_SANDBOX, CORE_SCOPE_DAEMON } core_setting_scope;
     X(SANDBOX, docker_seccomp, "SANDBOX_DOCKER_SECCOMP", PATH, 0, 0, "unset = the Engine's own",   \
       "path, default, or unconfined", "docker",                                                    \
       "The seccomp profile of every container; none is sent under runsc.")                         \
-    X(SANDBOX, docker_pool, "SANDBOX_DOCKER_POOL", INT, 0, 1024, "0",                              \
-      "0-SANDBOX_MAX_CONCURRENT", "docker alone; a value above 0 stops every other",               \
+    X(SANDBOX, docker_pool, "SANDBOX_DOCKER_POOL", INT, 0, 1024, "0", "0-SANDBOX_MAX_CONCURRENT",  \
+      "docker alone; a value above 0 stops every other",                                           \
       "Started, never used containers that wait for runs.")                                        \
     X(SANDBOX, guest_uid, "SANDBOX_GUEST_UID", INT, 1, 65532, "61000", "1-65532",                  \
       "docker alone; set, it stops every other", "User and group of everything in a container.")   \

@@ -131,9 +131,8 @@ static bool take_in(net_conn *conn, bool closed, net_answer *answer, net_end *en
     net_response *response = &conn->response;
     for (;;) {
         plim_bytes piece;
-        net_response_event event = closed
-                                       ? net_response_closed(response)
-                                       : net_response_next(response, &conn->unread, &piece);
+        net_response_event event = closed ? net_response_closed(response)
+                                          : net_response_next(response, &conn->unread, &piece);
         switch (event) {
         case NET_RESPONSE_MORE:
             return false;
@@ -173,6 +172,18 @@ bool net_conn_receive_some(net_conn *conn, net_answer *answer, net_end *end)
         if (take_in(conn, closed, answer, end))
             return true;
     }
+}
+
+net_end net_conn_receive_head(net_conn *conn, const run_ctx *ctx, net_answer *answer, bool *whole)
+{
+    net_end end = NET_DONE;
+    while (!(*whole = net_conn_receive_some(conn, answer, &end)) && answer->status == 0) {
+        struct pollfd fd = {.fd = conn->fd, .events = POLLIN};
+        run_wait wait = run_ctx_poll(ctx, &fd, 1);
+        if (wait != RUN_READY)
+            return fault(conn, end_of(wait), "waiting failed");
+    }
+    return end;
 }
 
 net_end net_conn_receive(net_conn *conn, const run_ctx *ctx, net_answer *answer)

@@ -49,6 +49,10 @@ net_end net_conn_send(net_conn *conn, plim_bytes bytes, const run_ctx *ctx);
  * with net_conn_read. */
 net_end net_conn_receive(net_conn *conn, const run_ctx *ctx, net_answer *answer);
 
+/* Read until the head is there: `status` is set, some of the body may be in already, and `*whole`
+ * says that all of it is. */
+net_end net_conn_receive_head(net_conn *conn, const run_ctx *ctx, net_answer *answer, bool *whole);
+
 /*
  * Take in what there is, without waiting, of an answer: true when it is whole or broken, and then
  * `*end` says which.

@@ -140,7 +140,7 @@ class FakeEngine(socketserver.ThreadingUnixStreamServer):
         if path == "/containers/json":
             return 200, self.listed(json.loads(query["filters"][0]))
         ident = path.split("/")[2]
-        found = next((c for c in self.containers.values() if ident in (c.id, c.name)), None)
+        found = next((c for c in list(self.containers.values()) if ident in (c.id, c.name)), None)
         if not found:
             return 404, {"message": "No such container"}
         if method == "DELETE":
@@ -153,13 +153,12 @@ class FakeEngine(socketserver.ThreadingUnixStreamServer):
         if path.endswith("/wait"):
             if query.get("condition") == ["removed"]:
                 return 200, {"StatusCode": found.exit or 0, "Error": None}
-            found.ended.wait(UNTIL_CLOSED)
-            return 200, {"StatusCode": found.exit, "Error": None}
+            return 200, found
         return 200, found.inspection()
 
     def listed(self, filters):
         name = filters.get("name", [""])[0]
-        return [c.listing() for c in self.containers.values()
+        return [c.listing() for c in list(self.containers.values())
                 if not name or re.search(name.replace("^/", "^"), c.name)]
 
     def end(self, container, status):
@@ -204,6 +203,9 @@ class Handler(socketserver.StreamRequestHandler):
             return False
         default = lambda: self.server.answer(method, path, query, json.loads(data) if data else None)
         told = lie(default) if lie else default()
+        if isinstance(told[1], Container):
+            self.wait(told[1])
+            return True
         if isinstance(told, bytes):
             self.wfile.write(told)
             return False
@@ -215,6 +217,13 @@ class Handler(socketserver.StreamRequestHandler):
                                              else json.dumps(document).encode())
         length = "" if status == 204 else f"Content-Length: {len(text)}\r\n"
         self.wfile.write(f"HTTP/1.1 {status} X\r\nApi-Version: 1.41\r\n{length}\r\n".encode() + text)
+
+    def wait(self, container):
+        """As the Engine does: the head at once, the body at the end."""
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        container.ended.wait(UNTIL_CLOSED)
+        text = json.dumps({"StatusCode": container.exit, "Error": None}).encode()
+        self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(text), text))
 
     def attach(self, ident):
         container = self.server.containers[ident]

@@ -117,9 +117,9 @@ def test_a_caller_that_leaves_frees_its_place(daemon, engine):
     connection.request("POST", "/plimsoll.v1.SandboxService/Run",
                        json.dumps({"protocol": 3, "timeoutMs": 30000, "javascript": {"code": "for (;;);"}}),
                        {"content-type": "application/json"})
-    wait_until(lambda: daemon.metrics()["sandbox_runs_in_flight"] == 1, "the run is in flight")
+    wait_until(lambda: daemon.metrics()["plimsoll_inflight"] == 1, "the run is in flight")
     connection.close()
-    wait_until(lambda: daemon.metrics()["sandbox_runs_in_flight"] == 0, "its place is free")
+    wait_until(lambda: daemon.metrics()["plimsoll_inflight"] == 0, "its place is free")
     wait_until(lambda: engine.names("plsm-run-") == [], "its container is gone")
 
 

@@ -1,4 +1,5 @@
-/* The body of a create call, whole and field by field: what it holds and that it holds nothing more. */
+/* The body of a create call, whole and field by field: what it holds and that it holds nothing
+ * more. */
 #include "unit.h"
 
 #include "providers/docker/argv.h"
@@ -45,14 +46,15 @@ static void assert_body(const docker_body *body, const char *expected)
 }
 
 #define BEFORE_HOST                                                                                \
-    "{\"Image\":\"" IMAGE "\",\"Entrypoint\":[\"/usr/bin/env\"],\"Cmd\":[\"-i\",\"node\"],"          \
+    "{\"Image\":\"" IMAGE "\",\"Entrypoint\":[\"/usr/bin/env\"],\"Cmd\":[\"-i\",\"node\"],"        \
     "\"User\":\"61000:61000\",\"Tty\":false,\"Labels\":{\"io.plimsoll.expires\":\"1000001\"},"     \
     "\"Healthcheck\":{\"Test\":[\"NONE\"]},"
 #define ATTACHED(yes)                                                                              \
     "\"OpenStdin\":" yes ",\"StdinOnce\":" yes ",\"AttachStdin\":" yes ",\"AttachStdout\":" yes    \
     ",\"AttachStderr\":" yes ","
 #define HOST(automatic, init, more)                                                                \
-    "\"HostConfig\":{\"AutoRemove\":" automatic ",\"LogConfig\":{\"Type\":\"none\",\"Config\":{}},"  \
+    "\"HostConfig\":{\"AutoRemove\":" automatic                                                    \
+    ",\"LogConfig\":{\"Type\":\"none\",\"Config\":{}},"                                            \
     "\"Memory\":268435456,\"MemorySwap\":268435456,\"PidsLimit\":256,\"NanoCpus\":1000000000,"     \
     "\"ReadonlyRootfs\":true,\"CapDrop\":[\"ALL\"],"                                               \
     "\"Ulimits\":[{\"Name\":\"core\",\"Soft\":0,\"Hard\":0},"                                      \
@@ -105,14 +107,14 @@ static void options_are_sent_when_they_are_set(void **state)
     body.socket = "/tmp/plsm-broker-x/host-api.sock";
     body.image_env = image_env;
     body.image_env_count = 2;
-    assert_body(
-        &body,
-        BEFORE_HOST ATTACHED("true") "\"Env\":[\"PATH\",\"NODE_OPTIONS\"]," HOST(
-            "true", "false",
-            TMPFS ",\"SecurityOpt\":[\"no-new-privileges\","
-                  "\"seccomp={\\\"defaultAction\\\":\\\"SCMP_ACT_ERRNO\\\"}\"],"
-                  "\"Runtime\":\"runsc\","
-                  "\"Binds\":[\"/tmp/plsm-broker-x/host-api.sock:/run/host-api.sock\"]") "}");
+    assert_body(&body,
+                BEFORE_HOST ATTACHED("true") "\"Env\":[\"PATH\",\"NODE_OPTIONS\"]," HOST(
+                    "true", "false",
+                    TMPFS
+                    ",\"SecurityOpt\":[\"no-new-privileges\","
+                    "\"seccomp={\\\"defaultAction\\\":\\\"SCMP_ACT_ERRNO\\\"}\"],"
+                    "\"Runtime\":\"runsc\","
+                    "\"Binds\":[\"/tmp/plsm-broker-x/host-api.sock:/run/host-api.sock\"]") "}");
 }
 
 static void fractions_of_a_processor_are_exact(void **state)
@@ -144,9 +146,9 @@ static void command_lines_hold_nothing_of_the_image(void **state)
 
     assert_true(
         docker_argv_start(arena, "", DOCKER_CONTROL_PROGRAM, "MARK\n", &image, node, 2, &line));
-    static const char *const start[] = {
-        "/usr/bin/env", "-i",      "PATH=" CTL_PATH, CTL_PROGRAM, "start",
-        "MARK\n",       "PATH=/x", NULL,             "node",      "-"};
+    static const char *const start[] = {"/usr/bin/env", "-i",     "PATH=" CTL_PATH, CTL_PROGRAM,
+                                        "start",        "MARK\n", "PATH=/x",        NULL,
+                                        "node",         "-"};
     assert_int_equal(line.count, PLIM_COUNT(start));
     for (size_t i = 0; i < line.count; i++)
         assert_string_equal(line.items[i], i == 7 ? image_env[1] : start[i]);

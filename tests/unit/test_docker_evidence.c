@@ -1,5 +1,5 @@
-/* What an Engine and a container say, judged: images, the startup probe, the runner's report, and what
- * an end means. */
+/* What an Engine and a container say, judged: images, the startup probe, the runner's report, and
+ * what an end means. */
 #include "unit.h"
 
 #include "providers/docker/base64.h"
@@ -65,8 +65,8 @@ static void images_are_judged(void **state)
 
 #define DESCRIBED(type, digest, os, arch, variant)                                                 \
     "{\"Id\":\"" ID "\",\"Config\":{},\"Os\":\"" os "\",\"Architecture\":\"" arch                  \
-    "\",\"Variant\":\"" variant "\",\"Descriptor\":{\"mediaType\":\"" type "\",\"digest\":\"" digest \
-    "\"}}"
+    "\",\"Variant\":\"" variant "\",\"Descriptor\":{\"mediaType\":\"" type                         \
+    "\",\"digest\":\"" digest "\"}}"
 #define OCI "application/vnd.oci.image.manifest.v1+json"
 
 static void software_is_claimed_on_evidence_alone(void **state)
@@ -76,9 +76,12 @@ static void software_is_claimed_on_evidence_alone(void **state)
         const char *text, *platform, *identity;
     } rows[] = {
         {DESCRIBED(OCI, ID, "linux", "arm64", "v8"), "linux/arm64", "oci-manifest:linux/arm64@" ID},
-        {DESCRIBED("application/vnd.docker.distribution.manifest.v2+json", ID, "linux", "amd64", ""),
+        {DESCRIBED("application/vnd.docker.distribution.manifest.v2+json", ID, "linux", "amd64",
+                   ""),
          "linux/amd64", "oci-manifest:linux/amd64@" ID},
-        {DESCRIBED(OCI, "sha256:" "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        {DESCRIBED(OCI,
+                   "sha256:"
+                   "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
                    "linux", "amd64", ""),
          "linux/amd64", ""},
         {DESCRIBED("application/vnd.oci.image.index.v1+json", ID, "linux", "amd64", ""),
@@ -102,15 +105,14 @@ static void software_is_claimed_on_evidence_alone(void **state)
 /* ---- the startup probe ---- */
 
 #define MOUNT(path, type, options) "tmpfs " path " " type " " options " 0 0\\n"
-#define GOOD_TMP   MOUNT("/tmp", "tmpfs", "rw,nosuid,nodev,noexec,relatime,size=16384k")
-#define GOOD_SHM   MOUNT("/dev/shm", "tmpfs", "rw,nosuid,nodev,noexec,relatime,size=16384k")
-#define GOOD_WORK  MOUNT("/work", "tmpfs", "rw,nosuid,nodev,noexec,relatime,size=131072k,mode=1777")
-#define GOOD_TABLE GOOD_TMP GOOD_SHM GOOD_WORK
-#define GOOD_LIST  "[\"/tmp\",\"/dev/shm\",\"/work\"]"
-#define IDS(uid, groups)                                                                           \
-    "\"uid\":[" uid "],\"gid\":[\"61000\"],\"groups\":" groups ","
+#define GOOD_TMP                   MOUNT("/tmp", "tmpfs", "rw,nosuid,nodev,noexec,relatime,size=16384k")
+#define GOOD_SHM                   MOUNT("/dev/shm", "tmpfs", "rw,nosuid,nodev,noexec,relatime,size=16384k")
+#define GOOD_WORK                  MOUNT("/work", "tmpfs", "rw,nosuid,nodev,noexec,relatime,size=131072k,mode=1777")
+#define GOOD_TABLE                 GOOD_TMP GOOD_SHM GOOD_WORK
+#define GOOD_LIST                  "[\"/tmp\",\"/dev/shm\",\"/work\"]"
+#define IDS(uid, groups)           "\"uid\":[" uid "],\"gid\":[\"61000\"],\"groups\":" groups ","
 #define PROBE(root, table, list, pids, ids, net)                                                   \
-    "{\"rootWritable\":" root ",\"mounts\":\"" table "\",\"writable\":" list ",\"pidsMax\":" pids    \
+    "{\"rootWritable\":" root ",\"mounts\":\"" table "\",\"writable\":" list ",\"pidsMax\":" pids  \
     "," ids "\"interfaces\":" net ",\"socket\":{\"connected\":true,\"reply\":\"pong\\n\"}}"
 #define GOOD_IDS IDS("\"61000\",\"61000\"", "[]")
 
@@ -128,11 +130,14 @@ static void the_probe_is_judged(void **state)
         {"{}", "whether its root"},
         {PROBE("true", GOOD_TABLE, GOOD_LIST, "\"256\"", GOOD_IDS, "[\"lo\"]"), "its root can be"},
         {PROBE("null", GOOD_TABLE, GOOD_LIST, "\"256\"", GOOD_IDS, "[\"lo\"]"), "not known"},
-        {PROBE("false", GOOD_TABLE, GOOD_LIST, "\"256\"", GOOD_IDS, "[\"lo\",\"eth0\"]"), "beside lo"},
+        {PROBE("false", GOOD_TABLE, GOOD_LIST, "\"256\"", GOOD_IDS, "[\"lo\",\"eth0\"]"),
+         "beside lo"},
         {PROBE("false", GOOD_TABLE, GOOD_LIST, "\"256\"", GOOD_IDS, "[\"eth0\"]"), "beside lo"},
         {PROBE("false", GOOD_TABLE, GOOD_LIST, "\"256\"", GOOD_IDS, "[]"), "beside lo"},
-        {PROBE("false", GOOD_TABLE, GOOD_LIST, "\"256\"", GOOD_IDS, "null"), "interfaces are not known"},
-        {PROBE("false", GOOD_TABLE, GOOD_LIST, "\"256\"", IDS("\"0\"", "[]"), "[\"lo\"]"), "its user"},
+        {PROBE("false", GOOD_TABLE, GOOD_LIST, "\"256\"", GOOD_IDS, "null"),
+         "interfaces are not known"},
+        {PROBE("false", GOOD_TABLE, GOOD_LIST, "\"256\"", IDS("\"0\"", "[]"), "[\"lo\"]"),
+         "its user"},
         {PROBE("false", GOOD_TABLE, GOOD_LIST, "\"256\"", IDS("\"61000\",\"0\"", "[]"), "[\"lo\"]"),
          "its user"},
         {PROBE("false", GOOD_TABLE, GOOD_LIST, "\"256\"", IDS("", "[]"), "[\"lo\"]"), "its user"},
@@ -145,11 +150,11 @@ static void the_probe_is_judged(void **state)
         {PROBE("false", MOUNT("/tmp", "ext4", "rw,nosuid,noexec,size=16384k") GOOD_SHM GOOD_WORK,
                GOOD_LIST, "\"256\"", GOOD_IDS, "[\"lo\"]"),
          "/tmp is not a tmpfs"},
-        {PROBE("false", MOUNT("/tmp", "tmpfs", "rw,nosuid,size=16384k") GOOD_SHM GOOD_WORK, GOOD_LIST,
-               "\"256\"", GOOD_IDS, "[\"lo\"]"),
+        {PROBE("false", MOUNT("/tmp", "tmpfs", "rw,nosuid,size=16384k") GOOD_SHM GOOD_WORK,
+               GOOD_LIST, "\"256\"", GOOD_IDS, "[\"lo\"]"),
          "without noexec"},
-        {PROBE("false", MOUNT("/tmp", "tmpfs", "rw,noexec,size=16384k") GOOD_SHM GOOD_WORK, GOOD_LIST,
-               "\"256\"", GOOD_IDS, "[\"lo\"]"),
+        {PROBE("false", MOUNT("/tmp", "tmpfs", "rw,noexec,size=16384k") GOOD_SHM GOOD_WORK,
+               GOOD_LIST, "\"256\"", GOOD_IDS, "[\"lo\"]"),
          "without nosuid"},
         {PROBE("false", MOUNT("/tmp", "tmpfs", "rw,nosuid,noexec") GOOD_SHM GOOD_WORK, GOOD_LIST,
                "\"256\"", GOOD_IDS, "[\"lo\"]"),
@@ -160,23 +165,21 @@ static void the_probe_is_judged(void **state)
         {PROBE("false", GOOD_TABLE MOUNT("/tmp", "tmpfs", "rw"), GOOD_LIST, "\"256\"", GOOD_IDS,
                "[\"lo\"]"),
          "without noexec"},
-        {PROBE("false", GOOD_TABLE, "[\"/tmp\",\"/dev/shm\",\"/work\",\"/data\"]", "\"256\"", GOOD_IDS,
-               "[\"lo\"]"),
+        {PROBE("false", GOOD_TABLE, "[\"/tmp\",\"/dev/shm\",\"/work\",\"/data\"]", "\"256\"",
+               GOOD_IDS, "[\"lo\"]"),
          "/data can be written to"},
         {PROBE("false", GOOD_TABLE, "[\"/tmp\",\"/work\"]", "\"256\"", GOOD_IDS, "[\"lo\"]"),
          "/dev/shm cannot be written to"},
-        {PROBE("false", GOOD_TABLE, "null", "\"256\"", GOOD_IDS, "[\"lo\"]"), "places are not known"},
+        {PROBE("false", GOOD_TABLE, "null", "\"256\"", GOOD_IDS, "[\"lo\"]"),
+         "places are not known"},
         {PROBE("false", GOOD_TABLE, "[7]", "\"256\"", GOOD_IDS, "[\"lo\"]"), "can be written to"},
-        {PROBE("false", GOOD_TABLE, GOOD_LIST, "\"max\"", GOOD_IDS, "[\"lo\"]"), "no process limit"},
+        {PROBE("false", GOOD_TABLE, GOOD_LIST, "\"max\"", GOOD_IDS, "[\"lo\"]"),
+         "no process limit"},
         {PROBE("false", GOOD_TABLE, GOOD_LIST, "null", GOOD_IDS, "[\"lo\"]"), "limit is not known"},
         {PROBE("false", GOOD_TABLE, GOOD_LIST, "\"255\"", GOOD_IDS, "[\"lo\"]"), "another than"},
     };
-    docker_probe_wanted wanted = {.uid = 61000,
-                                  .pids = 256,
-                                  .tmp_mb = 16,
-                                  .shm_mb = 16,
-                                  .work_mb = 128,
-                                  .socket = true};
+    docker_probe_wanted wanted = {
+        .uid = 61000, .pids = 256, .tmp_mb = 16, .shm_mb = 16, .work_mb = 128, .socket = true};
     for (size_t i = 0; i < PLIM_COUNT(rows); i++) {
         plim_error err = PLIM_ERROR_INIT;
         bool good = docker_probe_check(plim_bytes_of(rows[i].text), &wanted, &err);
@@ -231,8 +234,8 @@ static void a_banner_is_printable_and_short(void **state)
 
 /* ---- the report ---- */
 
-#define EMPTY_BODY "{\"steps\":[],\"artifacts\":[],\"artifactsTruncated\":false}"
-#define EMPTY_MAC  "29f95c196b0f78018c8d1004315b16048051acdbf5ea69c94398930c45e2fb37"
+#define EMPTY_BODY               "{\"steps\":[],\"artifacts\":[],\"artifactsTruncated\":false}"
+#define EMPTY_MAC                "29f95c196b0f78018c8d1004315b16048051acdbf5ea69c94398930c45e2fb37"
 #define FRAME(length, mac, body) "\n" CTL_REPORT_MARKER " " length " " mac "\n" body
 
 static void only_a_frame_that_verifies_is_believed(void **state)
@@ -279,7 +282,8 @@ static void only_a_frame_that_verifies_is_believed(void **state)
 }
 
 #define STEP                                                                                       \
-    "{\"command\":\"x\",\"stdoutBase64\":\"aGk=\",\"stderrBase64\":\"\",\"stdoutTruncated\":false,"  \
+    "{\"command\":\"x\",\"stdoutBase64\":\"aGk=\",\"stderrBase64\":\"\",\"stdoutTruncated\":"      \
+    "false,"                                                                                       \
     "\"stderrTruncated\":false,\"exitCode\":3,\"timedOut\":false,\"durationMs\":7}"
 
 static void reports_are_decoded_strictly(void **state)
@@ -329,8 +333,8 @@ static void reports_are_decoded_strictly(void **state)
 static void base64_has_one_form(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"A", "AA", "AAA", "A===", "AA=A", "====", "AB==", "AAB=",
-                                      "AAA=AAAA", "AA A", "AA\n=", "A-_A"};
+    static const char *const bad[] = {"A",    "AA",   "AAA",      "A===", "AA=A",  "====",
+                                      "AB==", "AAB=", "AAA=AAAA", "AA A", "AA\n=", "A-_A"};
     base_arena *arena = base_arena_new(65536);
     plim_bytes out;
     for (size_t i = 0; i < PLIM_COUNT(bad); i++)
@@ -358,9 +362,10 @@ static void a_plan_is_the_contract(void **state)
     unsigned char key[CTL_KEY_BYTES] = {0xFF};
     char *plan = docker_plan_write(&request, 30000, env, 1, key);
     assert_string_equal(
-        plan, "{\"files\":[{\"path\":\"a.txt\",\"content\":\"h\\u0000i\"}],\"steps\":[\"cat a.txt\"],"
-              "\"stepTimeoutMs\":30000,\"artifacts\":[\"o\"],\"env\":[\"PATH=/usr/bin:/bin\"],"
-              "\"reportKey\":\"ff00000000000000000000000000000000000000000000000000000000000000\"}");
+        plan,
+        "{\"files\":[{\"path\":\"a.txt\",\"content\":\"h\\u0000i\"}],\"steps\":[\"cat a.txt\"],"
+        "\"stepTimeoutMs\":30000,\"artifacts\":[\"o\"],\"env\":[\"PATH=/usr/bin:/bin\"],"
+        "\"reportKey\":\"ff00000000000000000000000000000000000000000000000000000000000000\"}");
     base_free_secret(plan, strlen(plan));
 }
 
@@ -442,9 +447,10 @@ static void ends_of_projects_are_mapped(void **state)
 /* ---- snapshots ---- */
 
 #define INSPECTION(paused, memory)                                                                 \
-    "{\"Id\":\"x\",\"Image\":\"i\",\"Config\":{\"User\":\"61000\"},\"HostConfig\":{\"Memory\":" memory \
-    ",\"A\":1},\"Mounts\":[],\"NetworkSettings\":{\"Networks\":{\"none\":{\"changes\":1}}},"          \
-    "\"State\":{\"Running\":true,\"Paused\":" paused ",\"Restarting\":false,\"Dead\":false,"          \
+    "{\"Id\":\"x\",\"Image\":\"i\",\"Config\":{\"User\":\"61000\"},\"HostConfig\":{"               \
+    "\"Memory\":" memory                                                                           \
+    ",\"A\":1},\"Mounts\":[],\"NetworkSettings\":{\"Networks\":{\"none\":{\"changes\":1}}},"       \
+    "\"State\":{\"Running\":true,\"Paused\":" paused ",\"Restarting\":false,\"Dead\":false,"       \
     "\"Pid\":7,\"StartedAt\":\"t\"}}"
 
 static void snapshots_see_every_change(void **state)

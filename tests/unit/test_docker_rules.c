@@ -1,5 +1,5 @@
-/* What settings ask of a container, tables against the contract: disk, users, references, platforms,
- * labels, the Engine's address, shares of a pool. */
+/* What settings ask of a container, tables against the contract: disk, users, references,
+ * platforms, labels, the Engine's address, shares of a pool. */
 #include "unit.h"
 
 #include "providers/docker/discover.h"
@@ -42,8 +42,8 @@ static void users_that_the_host_hands_out_are_refused(void **state)
 {
     (void)state;
     static const int64_t good[] = {1, 1000, 59999, 60514, 60576, 60706, 61000, 61182};
-    static const int64_t bad[] = {0,     -1,    65533, 60000, 60001, 60513, 60577,
-                                  60578, 60705, 61183, 61184, 65519};
+    static const int64_t bad[] = {0,     -1,    65533, 60000, 60001, 60513,
+                                  60577, 60578, 60705, 61183, 61184, 65519};
     for (size_t i = 0; i < PLIM_COUNT(good); i++)
         assert_true(docker_guest_uid_valid(good[i]));
     for (size_t i = 0; i < PLIM_COUNT(bad); i++)
@@ -104,17 +104,27 @@ static void platforms_have_one_form(void **state)
     static const struct {
         const char *given, *normal;
     } rows[] = {
-        {"linux/aarch64", "linux/arm64"},     {"linux/arm64/v8", "linux/arm64"},
-        {"Linux/ARM64/8", "linux/arm64"},     {"linux/arm64/v8.0", "linux/arm64"},
-        {"linux/arm64/9", "linux/arm64/v9"},  {"linux/arm64/9.0", "linux/arm64/v9"},
+        {"linux/aarch64", "linux/arm64"},
+        {"linux/arm64/v8", "linux/arm64"},
+        {"Linux/ARM64/8", "linux/arm64"},
+        {"linux/arm64/v8.0", "linux/arm64"},
+        {"linux/arm64/9", "linux/arm64/v9"},
+        {"linux/arm64/9.0", "linux/arm64/v9"},
         {"linux/arm64/v9.0", "linux/arm64/v9"},
-        {"linux/x86_64", "linux/amd64"},      {"linux/x86-64", "linux/amd64"},
-        {"linux/amd64/v1", "linux/amd64"},    {"linux/amd64/v3", "linux/amd64/v3"},
-        {"linux/i386", "linux/386"},          {"linux/armhf", "linux/arm/v7"},
-        {"linux/armel", "linux/arm/v6"},      {"linux/arm", "linux/arm/v7"},
-        {"linux/arm/7", "linux/arm/v7"},      {"linux/arm/5", "linux/arm/v5"},
-        {"linux/arm/6", "linux/arm/v6"},      {"linux/arm/8", "linux/arm/v8"},
-        {"linux", "linux"},                   {"a/b/c/d", "a/b/c/d"},
+        {"linux/x86_64", "linux/amd64"},
+        {"linux/x86-64", "linux/amd64"},
+        {"linux/amd64/v1", "linux/amd64"},
+        {"linux/amd64/v3", "linux/amd64/v3"},
+        {"linux/i386", "linux/386"},
+        {"linux/armhf", "linux/arm/v7"},
+        {"linux/armel", "linux/arm/v6"},
+        {"linux/arm", "linux/arm/v7"},
+        {"linux/arm/7", "linux/arm/v7"},
+        {"linux/arm/5", "linux/arm/v5"},
+        {"linux/arm/6", "linux/arm/v6"},
+        {"linux/arm/8", "linux/arm/v8"},
+        {"linux", "linux"},
+        {"a/b/c/d", "a/b/c/d"},
         {"windows/amd64", "windows/amd64"},
     };
     for (size_t i = 0; i < PLIM_COUNT(rows); i++) {
@@ -135,7 +145,8 @@ static void labels_round_up(void **state)
     assert_int_equal(docker_expiry(1000000001, 0), 1000001);
     assert_true(docker_expiry_parse(PLIM_LIT("1000001"), &value));
     assert_int_equal(value, 1000001);
-    static const plim_bytes bad[] = {PLIM_LIT(""), PLIM_LIT("-1"), PLIM_LIT("+1"), PLIM_LIT(" 1"),
+    static const plim_bytes bad[] = {PLIM_LIT(""),   PLIM_LIT("-1"),
+                                     PLIM_LIT("+1"), PLIM_LIT(" 1"),
                                      PLIM_LIT("1x"), PLIM_LIT("99999999999999999999")};
     for (size_t i = 0; i < PLIM_COUNT(bad); i++)
         assert_false(docker_expiry_parse(bad[i], &value));
@@ -153,11 +164,11 @@ static void a_sweep_takes_what_is_long_over(void **state)
         const char *label, *name;
         bool taken;
     } rows[] = {
-        {"\"640\"", "/plsm-run-1", true},     {"\"699\"", "/plsm-run-1", true},
-        {"\"700\"", "/plsm-run-1", false},    {"\"940\"", "/plsm-run-1", false},
-        {"\"2000\"", "/plsm-run-1", false},   {"\"640\"", "/plsm-run-held", false},
-        {"\"soon\"", "/plsm-run-1", false},   {"\"-5\"", "/plsm-run-1", false},
-        {"640", "/plsm-run-1", false},        {"\"\"", "/plsm-run-1", false},
+        {"\"640\"", "/plsm-run-1", true},   {"\"699\"", "/plsm-run-1", true},
+        {"\"700\"", "/plsm-run-1", false},  {"\"940\"", "/plsm-run-1", false},
+        {"\"2000\"", "/plsm-run-1", false}, {"\"640\"", "/plsm-run-held", false},
+        {"\"soon\"", "/plsm-run-1", false}, {"\"-5\"", "/plsm-run-1", false},
+        {"640", "/plsm-run-1", false},      {"\"\"", "/plsm-run-1", false},
     };
     char held[] = "plsm-run-held";
     for (size_t i = 0; i < PLIM_COUNT(rows); i++) {

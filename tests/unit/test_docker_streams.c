@@ -1,5 +1,5 @@
-/* The attached stream and what is kept of it, cut at every byte offset; and the responses that carry
- * it. */
+/* The attached stream and what is kept of it, cut at every byte offset; and the responses that
+ * carry it. */
 #include "unit.h"
 
 #include "net/net.h"
@@ -36,9 +36,8 @@ static void hear(docker_demux *demux, plim_bytes input, struct heard *heard)
 static void frames_are_told_apart_at_every_cut(void **state)
 {
     (void)state;
-    static const plim_bytes all =
-        PLIM_LIT(HEADER("\1", "\5") "hello" HEADER("\2", "\3") "e\0r" HEADER("\1", "\0")
-                     HEADER("\1", "\1") "!");
+    static const plim_bytes all = PLIM_LIT(HEADER("\1", "\5") "hello" HEADER(
+        "\2", "\3") "e\0r" HEADER("\1", "\0") HEADER("\1", "\1") "!");
     for (size_t first = 0; first <= all.len; first++)
         for (size_t second = first; second <= all.len; second++) {
             docker_demux demux = {.have = 0};
@@ -186,8 +185,9 @@ static void responses_are_read_whole(void **state)
         bool closed;
     } rows[] = {
         {PLIM_LIT("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloREST"), 200, "hello", false},
-        {PLIM_LIT("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n"
-                  "\r\nREST"),
+        {PLIM_LIT(
+             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n"
+             "\r\nREST"),
          200, "hello", false},
         {PLIM_LIT("HTTP/1.1 204 No Content\r\n\r\nREST"), 204, "", false},
         {PLIM_LIT("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\nREST"), 500, "", false},
@@ -209,8 +209,8 @@ static void responses_are_read_whole(void **state)
 static void an_upgrade_leaves_what_follows(void **state)
 {
     (void)state;
-    static const plim_bytes input = PLIM_LIT(
-        "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n\1\0\0\0raw");
+    static const plim_bytes input =
+        PLIM_LIT("HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n\1\0\0\0raw");
     for (size_t step = 1; step <= input.len; step++) {
         struct answer answer;
         respond(input, step, false, &answer);
@@ -230,7 +230,8 @@ static void bad_responses_are_refused(void **state)
         PLIM_LIT("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
         PLIM_LIT("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello"),
         PLIM_LIT("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
-        PLIM_LIT("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        PLIM_LIT(
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         PLIM_LIT("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nx"),
         PLIM_LIT("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"),
         PLIM_LIT("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),

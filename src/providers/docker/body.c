@@ -21,8 +21,8 @@ static json_t *removed_variables(const docker_body *body)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < body->image_env_count; i++)
-        json_array_append_new(
-            list, json_stringn(body->image_env[i], strcspn(body->image_env[i], "=")));
+        json_array_append_new(list,
+                              json_stringn(body->image_env[i], strcspn(body->image_env[i], "=")));
     return list;
 }
 
@@ -68,9 +68,9 @@ static json_t *host_config(const docker_body *body)
     if (body->runtime[0])
         json_object_set_new(host, "Runtime", json_string(body->runtime));
     if (body->socket)
-        json_object_set_new(host, "Binds",
-                            json_pack("[o]", json_sprintf("%s:%s", body->socket,
-                                                          DOCKER_SOCKET_INSIDE)));
+        json_object_set_new(
+            host, "Binds",
+            json_pack("[o]", json_sprintf("%s:%s", body->socket, DOCKER_SOCKET_INSIDE)));
     return host;
 }
 
@@ -78,12 +78,13 @@ char *docker_body_write(const docker_body *body)
 {
     json_t *root = json_pack(
         "{s:s,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:b,s:b,s:b,s:{s:o},s:{s:[s]},s:o}", "Image", body->image,
-        "Entrypoint", strings(body->argv, 1), "Cmd", strings(body->argv + 1, body->argc - 1), "User",
-        json_sprintf("%" PRId64 ":%" PRId64, body->uid, body->uid), "Env", removed_variables(body),
-        "OpenStdin", body->interactive, "StdinOnce", body->interactive, "AttachStdin",
-        body->interactive, "AttachStdout", body->interactive, "AttachStderr", body->interactive,
-        "Tty", 0, "Labels", DOCKER_LABEL_EXPIRES, json_sprintf("%" PRId64, body->expires),
-        "Healthcheck", "Test", "NONE", "HostConfig", host_config(body));
+        "Entrypoint", strings(body->argv, 1), "Cmd", strings(body->argv + 1, body->argc - 1),
+        "User", json_sprintf("%" PRId64 ":%" PRId64, body->uid, body->uid), "Env",
+        removed_variables(body), "OpenStdin", body->interactive, "StdinOnce", body->interactive,
+        "AttachStdin", body->interactive, "AttachStdout", body->interactive, "AttachStderr",
+        body->interactive, "Tty", 0, "Labels", DOCKER_LABEL_EXPIRES,
+        json_sprintf("%" PRId64, body->expires), "Healthcheck", "Test", "NONE", "HostConfig",
+        host_config(body));
     if (!root)
         return NULL;
     if (body->work)

@@ -11,8 +11,8 @@
 #define DOCKER_SOCKET_INSIDE "/run/host-api.sock"
 
 typedef struct docker_body {
-    const char *image;        /* content ID */
-    const char *const *argv;  /* argv[0] is the entry point */
+    const char *image;       /* content ID */
+    const char *const *argv; /* argv[0] is the entry point */
     size_t argc;
     const char *const *image_env; /* the image's variables: removed from the container */
     size_t image_env_count;

@@ -65,7 +65,8 @@ static bool fail_create(docker_box *box, const docker_reply *reply, plim_error *
 
 static bool read_id(docker_box *box, const docker_reply *reply, plim_error *err)
 {
-    _cleanup_(json_decrefp) json_t *json =
+    _cleanup_(json_decrefp)
+    json_t *json =
         json_loadb(base_buf_text(&reply->body), reply->body.len, JSON_REJECT_DUPLICATES, NULL);
     const char *id = json_string_value(json_object_get(json, "Id"));
     if (!id || !docker_hex_valid(plim_bytes_of(id), BASE_SHA256_HEX))
@@ -98,19 +99,21 @@ static bool attach(docker_box *box, const run_ctx *ctx, plim_error *err)
 {
     char target[160], text[400];
     _cleanup_reply_ docker_reply reply;
-    snprintf(target, sizeof(target),
-             "/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1", box->id);
+    snprintf(target, sizeof(target), "/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1",
+             box->id);
     box->attach = docker_engine_upgrade(box->state->engine, target, ctx, &reply);
-    return box->attach || core_fail_internal(
-                              err, "%s", docker_reply_text(&reply, "attach", text, sizeof(text)));
+    return box->attach ||
+           core_fail_internal(err, "%s", docker_reply_text(&reply, "attach", text, sizeof(text)));
 }
 
+/* The Engine answers as soon as it watches the container: only then may that start. */
 static bool begin_wait(docker_box *box, const run_ctx *ctx, plim_error *err)
 {
     char target[160], text[400];
     _cleanup_reply_ docker_reply reply;
     snprintf(target, sizeof(target), "/containers/%s/wait?condition=next-exit", box->id);
-    box->wait = docker_engine_begin(box->state->engine, "POST", target, ctx, &reply);
+    box->wait = docker_engine_begin(box->state->engine, "POST", target, ctx,
+                                    &box->wait_answer, &reply);
     return box->wait ||
            core_fail_internal(err, "%s", docker_reply_text(&reply, "wait", text, sizeof(text)));
 }
@@ -124,7 +127,8 @@ static bool was_never_started(docker_box *box, const run_ctx *ctx)
     docker_engine_call(box->state->engine, "GET", target, (plim_bytes){NULL, 0}, ctx, &reply);
     if (!docker_reply_ok(&reply))
         return false;
-    _cleanup_(json_decrefp) json_t *json =
+    _cleanup_(json_decrefp)
+    json_t *json =
         json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES, NULL);
     const json_t *state = json_object_get(json, "State");
     const char *status = json_string_value(json_object_get(state, "Status"));
@@ -177,10 +181,11 @@ void docker_box_find_pid(docker_box *box, const run_ctx *ctx)
     docker_engine_call(box->state->engine, "GET", target, (plim_bytes){NULL, 0}, ctx, &reply);
     if (!docker_reply_ok(&reply))
         return;
-    _cleanup_(json_decrefp) json_t *json =
+    _cleanup_(json_decrefp)
+    json_t *json =
         json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES, NULL);
-    docker_box_watch(box, json_integer_value(
-                              json_object_get(json_object_get(json, "State"), "Pid")));
+    docker_box_watch(box,
+                     json_integer_value(json_object_get(json_object_get(json, "State"), "Pid")));
 }
 
 /* ---- listening ---- */
@@ -225,7 +230,8 @@ static bool hear_streams(docker_box *box, docker_box_outcome *outcome)
 static bool read_status(docker_box *box, docker_box_outcome *outcome)
 {
     const net_answer *answer = &box->wait_answer;
-    _cleanup_(json_decrefp) json_t *json =
+    _cleanup_(json_decrefp)
+    json_t *json =
         json_loadb(base_buf_text(&answer->body), answer->body.len, JSON_REJECT_DUPLICATES, NULL);
     const json_t *code = json_object_get(json, "StatusCode");
     const json_t *error = json_object_get(json, "Error");
@@ -262,8 +268,7 @@ static void hear_exit(docker_box *box)
 static bool feed(docker_box *box, plim_bytes *input, docker_box_outcome *outcome)
 {
     while (input->len) {
-        ssize_t count =
-            send(box->attach->fd, input->data, input->len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t count = send(box->attach->fd, input->data, input->len, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0 && errno == EAGAIN)
@@ -356,10 +361,11 @@ const char *docker_box_limit_reached(docker_box *box)
     docker_engine_call(box->state->engine, "GET", target, (plim_bytes){NULL, 0}, &ctx, &reply);
     if (!docker_reply_ok(&reply))
         return "";
-    _cleanup_(json_decrefp) json_t *json =
+    _cleanup_(json_decrefp)
+    json_t *json =
         json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES, NULL);
     return json_is_true(json_object_get(json_object_get(json, "State"), "OOMKilled")) ? "memory"
-                                                                                       : "";
+                                                                                      : "";
 }
 
 static void close_all(docker_box *box)

@@ -34,11 +34,11 @@ typedef struct docker_box {
     net_answer wait_answer;
     docker_demux demux;
     docker_capture capture;
-    int pidfd;           /* of its first process; -1 when the kernel or the Engine cannot say */
-    int64_t started_ns;  /* when its start was asked for */
+    int pidfd;          /* of its first process; -1 when the kernel or the Engine cannot say */
+    int64_t started_ns; /* when its start was asked for */
     bool streams_ended, exited, stdin_closed;
     bool kernel_said; /* `exit_code` is the kernel's word, not the Engine's */
-    bool sent; /* a byte of the caller's may have reached it */
+    bool sent;        /* a byte of the caller's may have reached it */
     int exit_code;
 } docker_box;
 

@@ -4,8 +4,8 @@
 
 bool docker_capture_init(docker_capture *capture, size_t out_max, size_t err_max)
 {
-    *capture = (docker_capture){.out.kept = BASE_BUF_INIT(out_max),
-                                .err.kept = BASE_BUF_INIT(err_max)};
+    *capture =
+        (docker_capture){.out.kept = BASE_BUF_INIT(out_max), .err.kept = BASE_BUF_INIT(err_max)};
     if (!docker_random_name(CTL_MARKER_PREFIX, capture->marker, sizeof(capture->marker)))
         return false;
     capture->marker[CTL_MARKER_BYTES - 1] = '\n';

@@ -53,8 +53,8 @@ static bool remove_dead(const char *path)
         if (is_dot(entry->d_name))
             continue;
         int length = snprintf(inside, sizeof(inside), "%s/%s", path, entry->d_name);
-        dead = (size_t)length < sizeof(inside) && lstat(inside, &info) == 0 && S_ISSOCK(info.st_mode) && is_dead_socket(inside) &&
-               unlink(inside) == 0;
+        dead = (size_t)length < sizeof(inside) && lstat(inside, &info) == 0 &&
+               S_ISSOCK(info.st_mode) && is_dead_socket(inside) && unlink(inside) == 0;
     }
     closedir(dir);
     return dead && rmdir(path) == 0;

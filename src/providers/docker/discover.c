@@ -50,7 +50,8 @@ static bool config_dir(const core_settings *settings, char out[PATH_MAX])
 {
     if (settings->docker_config[0])
         return (size_t)snprintf(out, PATH_MAX, "%s", settings->docker_config) < PATH_MAX;
-    return settings->home[0] && (size_t)snprintf(out, PATH_MAX, "%s/.docker", settings->home) < PATH_MAX;
+    return settings->home[0] &&
+           (size_t)snprintf(out, PATH_MAX, "%s/.docker", settings->home) < PATH_MAX;
 }
 
 /* `currentContext` of config.json; "" when there is no such file or member. */
@@ -62,7 +63,8 @@ static bool current_context(const char *dir, char *out, size_t size, plim_error 
         return core_refuse_environment(err, "DOCKER_CONFIG is too long");
     if (access(path, F_OK) != 0)
         return true;
-    _cleanup_(json_decrefp) json_t *config = read_json(path, err);
+    _cleanup_(json_decrefp)
+    json_t *config = read_json(path, err);
     if (!config)
         return false;
     const json_t *context = json_object_get(config, "currentContext");
@@ -83,7 +85,8 @@ static bool from_context(const char *dir, const char *name, char out[DOCKER_SOCK
         (size_t)snprintf(path, sizeof(path), "%s/contexts/meta/%s/meta.json", dir, hex) >=
             sizeof(path))
         return core_refuse_environment(err, "the Docker context \"%s\" cannot be looked up", shown);
-    _cleanup_(json_decrefp) json_t *meta = read_json(path, err);
+    _cleanup_(json_decrefp)
+    json_t *meta = read_json(path, err);
     if (!meta)
         return plim_error_wrap(err, "the Docker context \"%s\"", shown);
     const json_t *docker = json_object_get(json_object_get(meta, "Endpoints"), "docker");

@@ -34,8 +34,8 @@ static bool docker_open(const core_settings *settings, core_provider **out, plim
     provider->keeper = docker_keeper_new(REMOVERS);
     provider->preflight = docker_preflight_new(&provider->settings);
     if (provider->keeper && provider->preflight && settings->docker_pool > 0)
-        provider->pool = docker_pool_new(&provider->settings, provider->keeper,
-                                         provider->preflight, (size_t)settings->docker_pool);
+        provider->pool = docker_pool_new(&provider->settings, provider->keeper, provider->preflight,
+                                         (size_t)settings->docker_pool);
     *out = &provider->base;
     if (provider->keeper && provider->preflight && (provider->pool || !settings->docker_pool))
         return true;
@@ -54,7 +54,8 @@ static docker_site site_of(docker_provider *provider, const docker_facts *facts)
 static bool docker_preflight_op(core_provider *base, const run_ctx *ctx, plim_error *err)
 {
     docker_provider *provider = (docker_provider *)base;
-    _cleanup_(docker_state_releasep) docker_state *state = NULL;
+    _cleanup_(docker_state_releasep)
+    docker_state *state = NULL;
     return docker_preflight_run(provider->preflight, ctx, &state, err);
 }
 
@@ -73,8 +74,8 @@ static void sweep_at_start(docker_provider *provider, docker_state *state, const
 static bool docker_smoke_op(core_provider *base, const run_ctx *ctx, plim_error *err)
 {
     docker_provider *provider = (docker_provider *)base;
-    _cleanup_(docker_state_releasep) docker_state *state =
-        docker_preflight_last(provider->preflight, DOCKER_PREFLIGHT_MS);
+    _cleanup_(docker_state_releasep)
+    docker_state *state = docker_preflight_last(provider->preflight, DOCKER_PREFLIGHT_MS);
     docker_facts facts;
     docker_proof proof;
     if (!state && !docker_preflight_run(provider->preflight, ctx, &state, err))
@@ -145,7 +146,8 @@ static bool check_launch(docker_provider *provider, const docker_state *state,
 static bool run_cold(docker_provider *provider, const core_request *request, const run_ctx *ctx,
                      int64_t began_ns, plim_result **out, plim_error *err)
 {
-    _cleanup_(docker_state_releasep) docker_state *state = NULL;
+    _cleanup_(docker_state_releasep)
+    docker_state *state = NULL;
     docker_facts facts;
     docker_box box;
     if (!docker_preflight_run(provider->preflight, ctx, &state, err) ||
@@ -170,8 +172,8 @@ static bool run_pooled(docker_provider *provider, const core_request *request, c
                        int64_t began_ns, plim_result **out, bool *answered, plim_error *err)
 {
     docker_kind kind = request->kind == PLIM_KIND_PROJECT ? DOCKER_PROJECT : DOCKER_SNIPPET;
-    _cleanup_(docker_state_releasep) docker_state *state =
-        docker_preflight_last(provider->preflight, DOCKER_POOL_EVIDENCE_MS);
+    _cleanup_(docker_state_releasep)
+    docker_state *state = docker_preflight_last(provider->preflight, DOCKER_POOL_EVIDENCE_MS);
     docker_facts facts;
     docker_box box;
     if (!provider->pool || !state)

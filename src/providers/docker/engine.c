@@ -202,14 +202,24 @@ void docker_engine_call(docker_engine *engine, const char *method, const char *t
 }
 
 net_conn *docker_engine_begin(docker_engine *engine, const char *method, const char *target,
-                              const run_ctx *ctx, docker_reply *reply)
+                              const run_ctx *ctx, net_answer *answer, docker_reply *reply)
 {
     *reply = (docker_reply){.body = BASE_BUF_INIT(DOCKER_ANSWER_BYTES_MAX)};
-    net_conn *conn = take_idle(engine);
-    if (!conn)
-        conn = connect_new(engine, ctx, reply);
-    if (conn && start_request(engine, conn, method, target, "", (plim_bytes){NULL, 0}, ctx, reply))
-        return conn;
+    net_conn *conn = connect_new(engine, ctx, reply);
+    if (conn &&
+        start_request(engine, conn, method, target, "", (plim_bytes){NULL, 0}, ctx, reply)) {
+        bool whole;
+        reply->end = net_conn_receive_head(conn, ctx, answer, &whole);
+        reply->status = answer->status;
+        if (reply->end == NET_DONE && reply->status == 200 && !whole)
+            return conn;
+        if (reply->end == NET_DONE && reply->status == 200) {
+            reply->end = NET_BROKEN;
+            conn->reason = "the Engine completed what had not begun";
+        }
+        if (reply->end != NET_DONE)
+            broken(reply, conn);
+    }
     net_conn_free(conn);
     return NULL;
 }

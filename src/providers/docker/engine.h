@@ -51,11 +51,12 @@ void docker_engine_call(docker_engine *engine, const char *method, const char *t
                         plim_bytes body, const run_ctx *ctx, docker_reply *reply);
 
 /*
- * A call whose answer comes later, on a connection of its own; net_conn_receive_some takes it in.
- * NULL: `reply` says why.
+ * A call that the Engine answers 200 at once and completes later, on a connection of its own;
+ * net_conn_receive_some goes on with `answer`. NULL: `reply` says why.
  */
 net_conn *docker_engine_begin(docker_engine *engine, const char *method, const char *target,
-                              const run_ctx *ctx, docker_reply *reply) PLIM_MUST_USE;
+                              const run_ctx *ctx, net_answer *answer,
+                              docker_reply *reply) PLIM_MUST_USE;
 
 /* An upgraded connection, ready for raw bytes both ways. NULL: `reply` says why. */
 net_conn *docker_engine_upgrade(docker_engine *engine, const char *target, const run_ctx *ctx,

@@ -7,12 +7,13 @@
 
 #include "core/core.h"
 
-/* The exit code that a container's Engine would state for a wait status: 128 + signal for a kill. */
+/* The exit code that a container's Engine would state for a wait status: 128 + signal for a kill.
+ */
 int docker_exit_code(int wait_status);
 
 /*
- * A descriptor for `pid`, if its control group belongs to the container `id`; -1 otherwise. It hangs
- * up (POLLHUP) when the process was reaped.
+ * A descriptor for `pid`, if its control group belongs to the container `id`; -1 otherwise. It
+ * hangs up (POLLHUP) when the process was reaped.
  */
 int docker_exit_open(int64_t pid, const char *id);
 

@@ -126,8 +126,8 @@ bool docker_image_read(plim_bytes text, const char *reference, base_arena *arena
                        plim_error *err)
 {
     *out = (docker_image){.env_count = 0};
-    _cleanup_(json_decrefp) json_t *json =
-        text.len ? json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    _cleanup_(json_decrefp)
+    json_t *json = text.len ? json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, NULL) : NULL;
     if (!json_is_object(json))
         return core_refuse_environment(err, "image %s: the Engine's answer cannot be read",
                                        reference);

@@ -13,7 +13,7 @@ typedef struct docker_image {
     char id[DOCKER_ID_MAX];
     const char **env; /* NAME=value each, the image's own order */
     size_t env_count;
-    char platform[64];         /* Os/Architecture[/Variant], normalised; "" when not stated */
+    char platform[64];              /* Os/Architecture[/Variant], normalised; "" when not stated */
     char descriptor[DOCKER_ID_MAX]; /* digest of a single-platform manifest; "" when not one */
 } docker_image;
 

@@ -306,10 +306,11 @@ bool docker_keeper_sweep(docker_keeper *keeper, docker_engine *engine, const run
     char text[400];
     _cleanup_reply_ docker_reply reply;
     _cleanup_buf_ base_buf ids = BASE_BUF_INIT(DOCKER_ANSWER_BYTES_MAX);
-    docker_engine_call(engine, "GET",
-                       "/containers/json?all=true&filters=%7B%22label%22%3A%5B%22"
-                       DOCKER_LABEL_EXPIRES "%22%5D%7D",
-                       (plim_bytes){NULL, 0}, ctx, &reply);
+    docker_engine_call(
+        engine, "GET",
+        "/containers/json?all=true&filters=%7B%22label%22%3A%5B%22" DOCKER_LABEL_EXPIRES
+        "%22%5D%7D",
+        (plim_bytes){NULL, 0}, ctx, &reply);
     if (!docker_reply_ok(&reply))
         return core_fail_internal(err, "%s",
                                   docker_reply_text(&reply, "list containers", text, sizeof(text)));

@@ -25,8 +25,8 @@ void docker_keeper_forget(docker_keeper *keeper, const char *name);
 typedef struct docker_removal {
     docker_engine *engine;
     char name[DOCKER_NAME_MAX];
-    bool ended;      /* its program ended by itself: the Engine removes it */
-    core_slot *slot; /* taken; released when it is gone. May be NULL */
+    bool ended;               /* its program ended by itself: the Engine removes it */
+    core_slot *slot;          /* taken; released when it is gone. May be NULL */
     void (*gone)(void *data); /* called then, on a thread of the keeper. May be NULL */
     void *data;
 } docker_removal;

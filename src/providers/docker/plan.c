@@ -39,12 +39,11 @@ char *docker_plan_write(const plim_project_request *request, int64_t step_timeou
 {
     char hex[2 * CTL_KEY_BYTES + 1];
     base_hex(key, CTL_KEY_BYTES, hex);
-    json_t *plan =
-        json_pack("{s:o,s:o,s:I,s:o,s:o,s:s}", "files", files_of(request), "steps",
-                  texts(request->steps, request->step_count), "stepTimeoutMs",
-                  (json_int_t)step_timeout_ms, "artifacts",
-                  texts(request->artifacts, request->artifact_count), "env",
-                  env_of(env, env_count), "reportKey", hex);
+    json_t *plan = json_pack("{s:o,s:o,s:I,s:o,s:o,s:s}", "files", files_of(request), "steps",
+                             texts(request->steps, request->step_count), "stepTimeoutMs",
+                             (json_int_t)step_timeout_ms, "artifacts",
+                             texts(request->artifacts, request->artifact_count), "env",
+                             env_of(env, env_count), "reportKey", hex);
     base_wipe(hex, sizeof(hex));
     char *dumped = plan ? json_dumps(plan, JSON_COMPACT) : NULL;
     json_decref(plan);

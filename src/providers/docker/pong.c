@@ -60,8 +60,8 @@ static bool start_thread(docker_pong *pong)
 bool docker_pong_start(docker_pong *pong, const char *tmpdir, plim_error *err)
 {
     *pong = (docker_pong){.listener = -1, .stop = -1};
-    int length = snprintf(pong->directory, sizeof(pong->directory), "%s/plsm-smoke-sock-XXXXXX",
-                          tmpdir);
+    int length =
+        snprintf(pong->directory, sizeof(pong->directory), "%s/plsm-smoke-sock-XXXXXX", tmpdir);
     if ((size_t)length >= sizeof(pong->directory) || !mkdtemp(pong->directory)) {
         pong->directory[0] = '\0';
         return core_refuse_environment(err, "no directory for a socket under TMPDIR: %s",

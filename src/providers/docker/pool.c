@@ -36,9 +36,9 @@ struct docker_pool {
     pthread_mutex_t mutex; /* guards everything below */
     bool started, stopping;
     docker_shares shares;
-    member *members;            /* oldest first */
-    size_t have[DOCKER_KINDS];  /* waiting, by kind */
-    size_t counted;             /* waiting, being made, being removed: at most the size */
+    member *members;           /* oldest first */
+    size_t have[DOCKER_KINDS]; /* waiting, by kind */
+    size_t counted;            /* waiting, being made, being removed: at most the size */
 };
 
 docker_pool *docker_pool_new(const core_settings *settings, docker_keeper *keeper,
@@ -166,7 +166,8 @@ static bool make_in(docker_pool *pool, docker_kind kind, docker_state *state, me
 /* With a place counted for it. False: the place is given back when what was made is gone. */
 static bool make_member(docker_pool *pool, docker_kind kind, const run_ctx *ctx, plim_error *err)
 {
-    _cleanup_(docker_state_releasep) docker_state *state = NULL;
+    _cleanup_(docker_state_releasep)
+    docker_state *state = NULL;
     run_ctx bounded = run_ctx_until(ctx, base_deadline_after_ms(DOCKER_POOL_MAKE_MS));
     member *made = base_new(member);
     if (!made || !docker_preflight_run(pool->preflight, &bounded, &state, err)) {
@@ -235,8 +236,8 @@ static void retire_all(docker_pool *pool, member *list)
 
 static void retire_round(docker_pool *pool)
 {
-    _cleanup_(docker_state_releasep) docker_state *state =
-        docker_preflight_last(pool->preflight, INT32_MAX);
+    _cleanup_(docker_state_releasep)
+    docker_state *state = docker_preflight_last(pool->preflight, INT32_MAX);
     pthread_mutex_lock(&pool->mutex);
     member *unusable = take_unusable(pool, state);
     member *surplus = unusable ? NULL : take_surplus(pool);

@@ -82,9 +82,8 @@ static docker_engine *pin(docker_preflight *preflight, plim_error *err)
 static bool is_proven_runtime(const docker_preflight *preflight, const docker_state *state)
 {
     return !preflight->proven || !docker_is_runsc(state->runtime) ||
-           (state->has_runtime_file &&
-            memcmp(&state->runtime_file, &preflight->proven_runtime,
-                   sizeof(state->runtime_file)) == 0);
+           (state->has_runtime_file && memcmp(&state->runtime_file, &preflight->proven_runtime,
+                                              sizeof(state->runtime_file)) == 0);
 }
 
 static void publish(docker_preflight *preflight, docker_state *state, const plim_error *err)
@@ -111,9 +110,8 @@ static void *probe(void *data)
     run_ctx ctx = {base_deadline_after_ms(DOCKER_PREFLIGHT_MS), -1};
     docker_state *state = NULL;
     /* What the settings forbid is said before an Engine is looked for. */
-    docker_engine *engine = docker_state_check_settings(preflight->settings, NULL, &err)
-                                ? pin(preflight, &err)
-                                : NULL;
+    docker_engine *engine =
+        docker_state_check_settings(preflight->settings, NULL, &err) ? pin(preflight, &err) : NULL;
     if (engine)
         state = docker_state_probe(preflight->settings, engine, &ctx, &err);
     publish(preflight, state, &err);
@@ -143,10 +141,9 @@ static bool check_proven(const docker_preflight *preflight, plim_error *err)
         const docker_state_image *image = &preflight->state->images[kind];
         char now[13], then[13];
         if (strcmp(image->facts.id, preflight->proven_ids[kind]) != 0)
-            return core_refuse_environment(
-                err, "image %s is %s now; %s was proven at start", image->reference,
-                docker_short_id(image->facts.id, now),
-                docker_short_id(preflight->proven_ids[kind], then));
+            return core_refuse_environment(err, "image %s is %s now; %s was proven at start",
+                                           image->reference, docker_short_id(image->facts.id, now),
+                                           docker_short_id(preflight->proven_ids[kind], then));
     }
     return true;
 }

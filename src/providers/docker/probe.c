@@ -238,16 +238,17 @@ static bool check_kernel(const json_t *json, const docker_kernel *host, plim_err
     if (differs(kernel, "release", host->release) && differs(kernel, "version", host->version) &&
         differs(kernel, "proc", host->proc))
         return true;
-    return fail(err, "the kernel seen inside is the host's own, so what answers to the name of this "
-                     "runtime is not gVisor");
+    return fail(err,
+                "the kernel seen inside is the host's own, so what answers to the name of this "
+                "runtime is not gVisor");
 }
 
 bool docker_probe_check(plim_bytes document, const docker_probe_wanted *wanted, plim_error *err)
 {
-    _cleanup_(json_decrefp) json_t *json =
-        document.len ? json_loadb(document.data, document.len,
-                                  JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL)
-                     : NULL;
+    _cleanup_(json_decrefp)
+    json_t *json = document.len ? json_loadb(document.data, document.len,
+                                             JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL)
+                                : NULL;
     if (!json_is_object(json))
         return fail(err, "its probe did not say what it saw");
     return check_kernel(json, wanted->host, err) && check_root(json, err) &&
@@ -258,10 +259,10 @@ bool docker_probe_check(plim_bytes document, const docker_probe_wanted *wanted, 
 
 void docker_probe_banner(plim_bytes document, char out[121])
 {
-    _cleanup_(json_decrefp) json_t *json =
-        document.len ? json_loadb(document.data, document.len,
-                                  JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL)
-                     : NULL;
+    _cleanup_(json_decrefp)
+    json_t *json = document.len ? json_loadb(document.data, document.len,
+                                             JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL)
+                                : NULL;
     const char *text = json_string_value(json_object_get(json, "banner"));
     docker_printable((plim_bytes){text, text ? strcspn(text, "\n") : 0}, out, 121);
 }

@@ -14,7 +14,7 @@ typedef struct docker_kernel {
 
 typedef struct docker_probe_wanted {
     int64_t uid;
-    int64_t pids; /* 0: not looked at from inside (runsc) */
+    int64_t pids;                    /* 0: not looked at from inside (runsc) */
     int64_t tmp_mb, shm_mb, work_mb; /* work 0: no /work */
     const docker_kernel *host;       /* under runsc: what the kernel inside must not be */
     bool socket;                     /* the first image: a host socket was tried */

@@ -46,8 +46,8 @@ static bool read_text(const json_t *value, base_arena *arena, plim_bytes *out)
 static bool read_base64(const json_t *value, base_arena *arena, plim_bytes *out)
 {
     return json_is_string(value) &&
-           docker_base64_decode(
-               (plim_bytes){json_string_value(value), json_string_length(value)}, arena, out);
+           docker_base64_decode((plim_bytes){json_string_value(value), json_string_length(value)},
+                                arena, out);
 }
 
 static bool read_bool(const json_t *value, bool *out)
@@ -114,7 +114,8 @@ static bool read_artifacts(const json_t *list, base_arena *arena, docker_report 
 bool docker_report_read(plim_bytes body, base_arena *arena, docker_report *out)
 {
     *out = (docker_report){.step_count = 0};
-    _cleanup_(json_decrefp) json_t *json =
+    _cleanup_(json_decrefp)
+    json_t *json =
         body.len ? json_loadb(body.data, body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL)
                  : NULL;
     if (!json_is_object(json))
@@ -123,8 +124,7 @@ bool docker_report_read(plim_bytes body, base_arena *arena, docker_report *out)
     if (error)
         return json_object_size(json) == 1 && read_text(error, arena, &out->error) &&
                out->error.len > 0;
-    return json_object_size(json) == 3 &&
-           read_steps(json_object_get(json, "steps"), arena, out) &&
+    return json_object_size(json) == 3 && read_steps(json_object_get(json, "steps"), arena, out) &&
            read_artifacts(json_object_get(json, "artifacts"), arena, out) &&
            read_bool(json_object_get(json, "artifactsTruncated"), &out->artifacts_truncated);
 }

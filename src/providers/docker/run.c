@@ -36,9 +36,9 @@ bool docker_run_launch(const docker_site *site, docker_state *state, docker_kind
     size_t out_max = kind == DOCKER_PROJECT ? DOCKER_RUNNER_BYTES_MAX : DOCKER_OUTPUT_BYTES_MAX;
     bool fresh = docker_capture_init(&capture, out_max, DOCKER_OUTPUT_BYTES_MAX);
     docker_box_init(box, state, &capture);
-    _cleanup_(base_arena_freep) base_arena *arena = base_arena_new(ARGV_BYTES_MAX);
-    if (!fresh || !arena ||
-        !build_argv(site, state, kind, box->capture.marker, arena, &argv))
+    _cleanup_(base_arena_freep)
+    base_arena *arena = base_arena_new(ARGV_BYTES_MAX);
+    if (!fresh || !arena || !build_argv(site, state, kind, box->capture.marker, arena, &argv))
         return plim_refuse_nomem(err);
     docker_launch launch = {
         .settings = site->settings,
@@ -95,7 +95,8 @@ static plim_result *new_result(const docker_site *site, const docker_box *box, p
 
 static bool no_memory(plim_error *err)
 {
-    return plim_fail(err, PLIM_E_NOMEM, PLIM_CODE_RESOURCE_EXHAUSTED, "out of memory after the run");
+    return plim_fail(err, PLIM_E_NOMEM, PLIM_CODE_RESOURCE_EXHAUSTED,
+                     "out of memory after the run");
 }
 
 /* A kill of the kernel's looks like any other: only evidence tells. */
@@ -162,12 +163,12 @@ static bool answer_project(const docker_site *site, docker_box *box, const docke
     plim_outcome outcome;
     docker_report_found found =
         docker_report_find(base_buf_bytes(&box->capture.out.kept), key, &body);
-    _cleanup_(core_result_freep) plim_result *result =
-        new_result(site, box, PLIM_KIND_PROJECT, began_ns);
+    _cleanup_(core_result_freep)
+    plim_result *result = new_result(site, box, PLIM_KIND_PROJECT, began_ns);
     if (!result)
         return no_memory(err);
-    bool decoded = found == DOCKER_REPORT_VERIFIED &&
-                   docker_report_read(body, result->arena, &report);
+    bool decoded =
+        found == DOCKER_REPORT_VERIFIED && docker_report_read(body, result->arena, &report);
     docker_project_outcome(end, found, decoded, &report, &outcome, detail, sizeof(detail));
     /* What was read of a document that is not accepted is no evidence. */
     if (!decoded || outcome == PLIM_OUTCOME_PROTOCOL_ERROR || report.error.len)
@@ -216,10 +217,10 @@ static bool run_project(const docker_site *site, docker_box *box, const core_req
     const docker_image *image = &box->state->images[DOCKER_PROJECT].facts;
     unsigned char key[CTL_KEY_BYTES];
     docker_box_outcome outcome;
-    char *plan = base_random(key, sizeof(key))
-                     ? docker_plan_write(request->project, step_ms, image->env, image->env_count,
-                                         key)
-                     : NULL;
+    char *plan =
+        base_random(key, sizeof(key))
+            ? docker_plan_write(request->project, step_ms, image->env, image->env_count, key)
+            : NULL;
     if (!plan)
         return plim_fail(err, PLIM_E_NOMEM, PLIM_CODE_RESOURCE_EXHAUSTED,
                          "out of memory before the plan was sent");

@@ -57,7 +57,8 @@ static bool run_program(const docker_site *site, docker_state *state, const prog
         base_buf_add(out, base_buf_bytes(&box.capture.out.kept));
     }
     bool gone = docker_box_dispose_now(&box);
-    return good && (gone || core_refuse_environment(err, "a probe's container could not be removed"));
+    return good &&
+           (gone || core_refuse_environment(err, "a probe's container could not be removed"));
 }
 
 /* ---- the storage and identity probe ---- */
@@ -104,9 +105,9 @@ static bool judge(const docker_site *site, const docker_state *state, docker_kin
         return core_refuse_environment(err, "this host's kernel cannot be read");
     docker_probe_wanted wanted = {
         .uid = state->uid,
-        .pids = runsc                   ? 0
+        .pids = runsc                  ? 0
                 : site->settings->pids ? site->settings->pids
-                                        : DOCKER_PIDS,
+                                       : DOCKER_PIDS,
         .tmp_mb = disk.tmp,
         .shm_mb = disk.shm,
         .work_mb = kind == DOCKER_PROJECT ? disk.work : 0,
@@ -128,7 +129,8 @@ static bool probe(const docker_site *site, docker_state *state, docker_kind kind
     bool first = socket != NULL;
     int exit_code = 0;
     _cleanup_buf_ base_buf document = BASE_BUF_INIT(DOCUMENT_BYTES_MAX);
-    _cleanup_(base_arena_freep) base_arena *arena = base_arena_new(ARGV_BYTES_MAX);
+    _cleanup_(base_arena_freep)
+    base_arena *arena = base_arena_new(ARGV_BYTES_MAX);
     program own = {.kind = kind, .socket = socket}, script = own;
     script.input = PLIM_LIT(DOCKER_PROBE_SCRIPT);
     if (!arena || !probe_argv(state, first, arena, &own.argv) || !script_argv(arena, &script.argv))
@@ -171,7 +173,8 @@ static bool prove_snippet(const docker_site *site, docker_state *state, const ru
                                        .code = PLIM_LIT("console.log('" SMOKE_WORD "')")};
     core_request request = {
         .kind = PLIM_KIND_JAVASCRIPT, .options = &snippet.options, .javascript = &snippet};
-    _cleanup_(core_result_freep) plim_result *result = NULL;
+    _cleanup_(core_result_freep)
+    plim_result *result = NULL;
     if (!run_request(site, state, &request, ctx, &result, err))
         return false;
     if (result->exit_code == 0 && base_bytes_is(result->out, SMOKE_WORD "\n"))
@@ -195,9 +198,9 @@ static bool run_step(const docker_site *site, docker_state *state, plim_bytes co
     if ((*out)->outcome == PLIM_OUTCOME_COMPLETED && (*out)->step_count == 1)
         return true;
     char detail[200];
-    return core_refuse_environment(err, "the project runner answered %s: %s",
-                                   plim_outcome_name((*out)->outcome),
-                                   docker_printable((*out)->outcome_detail, detail, sizeof(detail)));
+    return core_refuse_environment(
+        err, "the project runner answered %s: %s", plim_outcome_name((*out)->outcome),
+        docker_printable((*out)->outcome_detail, detail, sizeof(detail)));
 }
 
 /* Each of these must be refused to a process of the same user, for lack of permission. */
@@ -210,14 +213,14 @@ static const char runner_step[] =
 static bool prove_runner(const docker_site *site, docker_state *state, const run_ctx *ctx,
                          plim_error *err)
 {
-    _cleanup_(core_result_freep) plim_result *result = NULL;
+    _cleanup_(core_result_freep)
+    plim_result *result = NULL;
     if (!run_step(site, state, plim_bytes_of(runner_step), ctx, &result, err))
         return false;
     char shown[200];
     return result->steps[0].exit_code == 0 ||
-           core_refuse_environment(
-               err, "a step can reach the project runner: %s",
-               docker_printable(result->steps[0].out, shown, sizeof(shown)));
+           core_refuse_environment(err, "a step can reach the project runner: %s",
+                                   docker_printable(result->steps[0].out, shown, sizeof(shown)));
 }
 
 static bool prove_languages(const docker_site *site, docker_state *state, const run_ctx *ctx,
@@ -228,7 +231,8 @@ static bool prove_languages(const docker_site *site, docker_state *state, const 
         sizeof("node -e \"console.log('javascript')\"; python3 -c \"print('python')\" 2>/dev/null; "
                "true") -
             1);
-    _cleanup_(core_result_freep) plim_result *result = NULL;
+    _cleanup_(core_result_freep)
+    plim_result *result = NULL;
     if (!run_step(site, state, step, ctx, &result, err))
         return false;
     plim_bytes said = result->steps[0].out;
@@ -290,7 +294,8 @@ static int64_t pid_of(docker_state *state, const char *id, const run_ctx *ctx)
     docker_engine_call(state->engine, "GET", target, (plim_bytes){NULL, 0}, ctx, &reply);
     if (!docker_reply_ok(&reply))
         return 0;
-    _cleanup_(json_decrefp) json_t *json =
+    _cleanup_(json_decrefp)
+    json_t *json =
         json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES, NULL);
     return json_integer_value(json_object_get(json_object_get(json, "State"), "Pid"));
 }
@@ -298,8 +303,8 @@ static int64_t pid_of(docker_state *state, const char *id, const run_ctx *ctx)
 static bool prove_host_limit(const docker_site *site, docker_state *state, const run_ctx *ctx,
                              plim_error *err)
 {
-    static const char *const idle[] = {"/usr/bin/env", "-i", "PATH=" CTL_PATH, "/bin/sh",
-                                       "-c",           "sleep 30"};
+    static const char *const idle[] = {"/usr/bin/env", "-i", "PATH=" CTL_PATH,
+                                       "/bin/sh",      "-c", "sleep 30"};
     docker_capture capture;
     docker_box box;
     int64_t limit = 0, wanted = site->settings->pids ? site->settings->pids : DOCKER_PIDS;

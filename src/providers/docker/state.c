@@ -98,8 +98,8 @@ static json_t *get_json(docker_engine *engine, const char *target, const char *w
         core_refuse_environment(err, "%s", docker_reply_text(&reply, what, text, sizeof(text)));
         return NULL;
     }
-    json_t *json = json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES,
-                              NULL);
+    json_t *json =
+        json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(json))
         return json;
     json_decref(json);
@@ -116,9 +116,8 @@ static const char *text_of(const json_t *json, const char *name)
 /* The file that a registration names, where the Engine would look for a bare name. */
 static bool identify(docker_state *state, const char *path)
 {
-    static const char *const dirs[] = {"",         "/usr/local/sbin/", "/usr/local/bin/",
-                                       "/usr/sbin/", "/usr/bin/",       "/sbin/",
-                                       "/bin/"};
+    static const char *const dirs[] = {
+        "", "/usr/local/sbin/", "/usr/local/bin/", "/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/"};
     for (size_t i = path[0] == '/' ? 0 : 1; i < PLIM_COUNT(dirs); i++) {
         char whole[PATH_MAX];
         struct stat info;
@@ -143,9 +142,8 @@ static bool read_runtime(docker_state *state, const json_t *info, plim_error *er
         return true;
     const json_t *entry = json_object_get(json_object_get(info, "Runtimes"), state->runtime);
     if (!entry)
-        return core_refuse_environment(err,
-                                       "SANDBOX_DOCKER_RUNTIME=%s is not registered with the Engine",
-                                       state->runtime);
+        return core_refuse_environment(
+            err, "SANDBOX_DOCKER_RUNTIME=%s is not registered with the Engine", state->runtime);
     const char *path = text_of(entry, "path"), *slash = strrchr(path, '/');
     if (docker_is_runsc(state->runtime) && strcmp(slash ? slash + 1 : path, "runsc") != 0)
         return core_refuse_environment(
@@ -178,8 +176,8 @@ static bool choose_platform(docker_state *state, const core_settings *settings, 
     if (settings->docker_platform[0]) {
         snprintf(given, sizeof(given), "%s", settings->docker_platform);
     } else {
-        _cleanup_(json_decrefp) json_t *version =
-            get_json(state->engine, "/version", "version", ctx, err);
+        _cleanup_(json_decrefp)
+        json_t *version = get_json(state->engine, "/version", "version", ctx, err);
         if (!version)
             return false;
         const char *os = text_of(version, "Os"), *arch = text_of(version, "Arch");
@@ -288,16 +286,21 @@ static bool make_key(docker_state *state, docker_kind kind)
     const docker_state_image *image = &state->images[kind];
     const docker_file_id *file = &state->runtime_file;
     char numbers[160];
-    _cleanup_(base_sha256_freep) base_sha256 *digest = base_sha256_new();
+    _cleanup_(base_sha256_freep)
+    base_sha256 *digest = base_sha256_new();
     if (!digest)
         return false;
     snprintf(numbers, sizeof(numbers),
              "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64 " %zu", file->device,
              file->inode, file->size, file->modified_ns, state->uid, image->facts.env_count);
-    const char *const parts[] = {docker_engine_path(state->engine), state->engine_id,
-                                 state->runtime,                    state->registration,
-                                 state->platform,                   image->facts.id,
-                                 image->software,                   numbers,
+    const char *const parts[] = {docker_engine_path(state->engine),
+                                 state->engine_id,
+                                 state->runtime,
+                                 state->registration,
+                                 state->platform,
+                                 image->facts.id,
+                                 image->software,
+                                 numbers,
                                  state->seccomp ? state->seccomp : "-"};
     for (size_t i = 0; i < PLIM_COUNT(parts); i++)
         add_part(digest, parts[i]);
@@ -342,7 +345,8 @@ static bool keep_seccomp(docker_state *state, const char *profile)
 static bool fill(docker_state *state, const core_settings *settings, const run_ctx *ctx,
                  plim_error *err)
 {
-    _cleanup_(json_decrefp) json_t *info = get_json(state->engine, "/info", "info", ctx, err);
+    _cleanup_(json_decrefp)
+    json_t *info = get_json(state->engine, "/info", "info", ctx, err);
     if (!info)
         return false;
     state->engine_id = base_arena_text(state->arena, plim_bytes_of(text_of(info, "ID")));
@@ -366,7 +370,8 @@ docker_state *docker_state_probe(const core_settings *settings, docker_engine *e
     if (!docker_state_check_settings(settings, &seccomp, err) ||
         !docker_engine_hello(engine, ctx, err))
         return NULL;
-    _cleanup_(docker_state_releasep) docker_state *state = state_new(settings, engine);
+    _cleanup_(docker_state_releasep)
+    docker_state *state = state_new(settings, engine);
     if (!state || !keep_seccomp(state, seccomp)) {
         plim_refuse_nomem(err);
         return NULL;

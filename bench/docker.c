@@ -85,6 +85,7 @@ static char *floor_body(const char *runtime, const char *image)
                         .shm_mb = DOCKER_SHM_MB,
                         .memory_mb = DOCKER_MEMORY_MB,
                         .pids = DOCKER_PIDS,
+                        .expires = base_wall_unix_ms() / 1000 + 600,
                         .cpus = 1,
                         .runtime = runtime};
     return docker_body_write(&body);

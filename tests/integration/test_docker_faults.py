@@ -224,9 +224,9 @@ def test_a_member_that_was_touched_serves_nobody(pooled, engine, spoil):
             engine.call("POST", f"/containers/{ident}/update", {"PidsLimit": 300})
         elif spoil == "exec":
             status, made = engine.call("POST", f"/containers/{ident}/exec", {
-                "Cmd": ["sh", "-c", "echo x > /proc/1/fd/1"]})
-            engine.call("POST", f"/exec/{made['Id']}/start", {"Detach": True})
-            time.sleep(0.5)
+                "Cmd": ["/bin/sh", "-c", "echo x > /proc/1/fd/1"]})
+            engine.call("POST", f"/exec/{made['Id']}/start", {"Detach": False})
+            assert engine.call("GET", f"/exec/{made['Id']}/json")[1]["ExitCode"] == 0
         else:
             engine.call("POST", f"/containers/{ident}/{spoil}")
     found = javascript(pooled, "console.log(require('os').hostname())", timeout_ms=20000)

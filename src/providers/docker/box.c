@@ -112,8 +112,8 @@ static bool begin_wait(docker_box *box, const run_ctx *ctx, plim_error *err)
     char target[160], text[400];
     _cleanup_reply_ docker_reply reply;
     snprintf(target, sizeof(target), "/containers/%s/wait?condition=next-exit", box->id);
-    box->wait = docker_engine_begin(box->state->engine, "POST", target, ctx,
-                                    &box->wait_answer, &reply);
+    box->wait =
+        docker_engine_begin(box->state->engine, "POST", target, ctx, &box->wait_answer, &reply);
     return box->wait ||
            core_fail_internal(err, "%s", docker_reply_text(&reply, "wait", text, sizeof(text)));
 }
@@ -325,14 +325,26 @@ static bool wait_once(docker_box *box, bool has_input, const run_ctx *ctx,
     return !fds[1].revents || hear_wait(box, outcome);
 }
 
-void docker_box_run(docker_box *box, plim_bytes input, const run_ctx *ctx,
-                    docker_box_outcome *outcome)
+/* Asked a bounded number of times, so that a flood cannot make it costly. */
+enum { COMPLETE_ASKED_MAX = 64 };
+
+void docker_box_run(docker_box *box, plim_bytes input, docker_box_complete *complete,
+                    const void *data, const run_ctx *ctx, docker_box_outcome *outcome)
 {
+    size_t seen = 0;
+    int asked = 0;
     *outcome = (docker_box_outcome){.end = DOCKER_BOX_ENDED};
     while (!is_over(box)) {
         if (!box->stdin_closed && !feed(box, &input, outcome))
             return;
         if (!wait_once(box, input.len > 0, ctx, outcome))
+            return;
+        const base_buf *out = &box->capture.out.kept;
+        if (!complete || out->len == seen || asked == COMPLETE_ASKED_MAX)
+            continue;
+        seen = out->len;
+        asked++;
+        if (box->capture.started && complete(base_buf_bytes(out), data))
             return;
     }
     if (box->kernel_said && !engine_lives(box))

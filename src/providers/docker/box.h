@@ -68,9 +68,13 @@ bool docker_box_launch(docker_box *box, const docker_launch *launch, const run_c
 void docker_box_watch(docker_box *box, int64_t pid);
 void docker_box_find_pid(docker_box *box, const run_ctx *ctx);
 
-/* Write the input and close stdin, take in both streams until the end. */
-void docker_box_run(docker_box *box, plim_bytes input, const run_ctx *ctx,
-                    docker_box_outcome *outcome);
+/* Is what stdout holds already all that matters? Asked when bytes have come. */
+typedef bool docker_box_complete(plim_bytes out, const void *data);
+
+/* Write the input and close stdin, take in both streams until the end, or until `complete` (may be
+ * NULL) says that nothing more can matter. */
+void docker_box_run(docker_box *box, plim_bytes input, docker_box_complete *complete,
+                    const void *data, const run_ctx *ctx, docker_box_outcome *outcome);
 
 /* Only until the start marker was seen. False: it did not come; `outcome` says how it ended. */
 bool docker_box_await_start(docker_box *box, const run_ctx *ctx, docker_box_outcome *outcome);

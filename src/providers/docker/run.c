@@ -3,7 +3,8 @@
 #include "providers/docker/plan.h"
 #include "providers/docker/text.h"
 
-enum { EXIT_TIMED_OUT = 124, EXIT_KILLED = 137, ARGV_BYTES_MAX = 1024 * 1024, DETAIL_MAX = 2048 };
+enum { EXIT_TIMED_OUT = 124, ARGV_BYTES_MAX = 1024 * 1024, DETAIL_MAX = 2048 };
+enum { EARLY_BYTES_MAX = 64 * 1024 }; /* of a report that is looked at before the end */
 
 int64_t docker_timeout_of(const core_request *request)
 {
@@ -200,12 +201,33 @@ static bool run_snippet(const docker_site *site, docker_box *box, const core_req
     int64_t deadline_ns = began_ns + docker_timeout_of(request) * BASE_NS_PER_MS;
     run_ctx bounded = run_ctx_until(ctx, deadline_ns);
     docker_box_outcome outcome;
-    docker_box_run(box, request->javascript->code, &bounded, &outcome);
+    docker_box_run(box, request->javascript->code, NULL, NULL, &bounded, &outcome);
     docker_end end = end_of(box, &outcome, deadline_ns);
     docker_answer answer = docker_snippet_answer(&end);
     if (answer == DOCKER_ANSWER_GONE || answer == DOCKER_ANSWER_FAULT)
         return fail(box, &outcome, &end, err);
     return answer_snippet(site, box, &end, began_ns, out, err);
+}
+
+/*
+ * A verified report is all there is to a project: its runner does nothing after it, so the end of
+ * the container need not be waited for. Where a step failed it is, for what the Engine then knows
+ * of the reason.
+ */
+static bool is_reported(plim_bytes out, const void *key)
+{
+    plim_bytes body;
+    docker_report report;
+    if (out.len > EARLY_BYTES_MAX || docker_report_find(out, key, &body) != DOCKER_REPORT_VERIFIED)
+        return false;
+    _cleanup_(base_arena_freep)
+    base_arena *arena = base_arena_new(2 * EARLY_BYTES_MAX);
+    if (!arena || !docker_report_read(body, arena, &report))
+        return false;
+    bool good = true;
+    for (size_t i = 0; good && i < report.step_count; i++)
+        good = report.steps[i].exit_code == 0 || report.steps[i].timed_out;
+    return good;
 }
 
 static bool run_project(const docker_site *site, docker_box *box, const core_request *request,
@@ -224,7 +246,7 @@ static bool run_project(const docker_site *site, docker_box *box, const core_req
     if (!plan)
         return plim_fail(err, PLIM_E_NOMEM, PLIM_CODE_RESOURCE_EXHAUSTED,
                          "out of memory before the plan was sent");
-    docker_box_run(box, plim_bytes_of(plan), &bounded, &outcome);
+    docker_box_run(box, plim_bytes_of(plan), is_reported, key, &bounded, &outcome);
     base_free_secret(plan, strlen(plan));
     docker_end end = end_of(box, &outcome, deadline_ns);
     docker_answer answer = docker_snippet_answer(&end);

@@ -49,7 +49,7 @@ static bool run_program(const docker_site *site, docker_state *state, const prog
                             .socket = what->socket};
     bool good = fresh ? docker_box_launch(&box, &launch, &bounded, err) : plim_refuse_nomem(err);
     if (good) {
-        docker_box_run(&box, what->input, &bounded, &outcome);
+        docker_box_run(&box, what->input, NULL, NULL, &bounded, &outcome);
         good = outcome.end == DOCKER_BOX_ENDED ||
                core_refuse_environment(err, "the probe did not come to its end: %s",
                                        outcome.fault[0] ? outcome.fault : "its time is over");

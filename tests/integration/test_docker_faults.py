@@ -137,6 +137,12 @@ def test_the_environment_of_an_image_reaches_the_guest_alone(engine, images):
 
 # Programs that die, and what is left.
 
+def two_members(engine):
+    """Once two members wait that have started; one that is still being made would be found by a sweep alone."""
+    wait_until(lambda: [c["State"] for c in engine.containers("plsm-pool-")] == ["running"] * 2, "two members wait")
+    time.sleep(1)
+
+
 def labelled(engine, images, seconds, name):
     return engine.create({"Image": images[0], "Cmd": ["/bin/sleep", "300"], "HostConfig": {"NetworkMode": "none"},
                           "Labels": {"io.plimsoll.expires": str(seconds)}}, name)
@@ -167,7 +173,7 @@ def test_two_daemons_leave_each_other_alone(daemon, engine, images):
 
 def test_a_killed_daemon_leaves_no_waiting_member_and_a_labelled_run(engine, images):
     with start_daemon(images, SANDBOX_DOCKER_POOL="2") as daemon:
-        wait_until(lambda: len(engine.names("plsm-pool-")) == 2, "two members wait")
+        two_members(engine)
         labels = [int(c["Labels"]["io.plimsoll.expires"]) for c in engine.containers("plsm-pool-")]
         assert all(0 < label - time.time() < 33 * 60 for label in labels)
         daemon.stop(signal.SIGKILL)
@@ -211,8 +217,7 @@ def test_dead_socket_directories_are_removed(engine, images, tmp_path):
 @pytest.fixture()
 def pooled(engine, images):
     with start_daemon(images, SANDBOX_DOCKER_POOL="2") as running:
-        wait_until(lambda: len(engine.names("plsm-pool-")) == 2, "two members wait")
-        time.sleep(0.5)
+        two_members(engine)
         yield running
 
 

@@ -15,8 +15,7 @@
 #include "prelude.h"
 #include "quickjs.h"
 
-/* ---- imports and exports
- * ------------------------------------------------------------------------------------ */
+/* ---- imports and exports ---- */
 
 #define IMPORT(module, name) __attribute__((import_module(module), import_name(name)))
 #define EXPORT(name)         __attribute__((export_name(name)))
@@ -47,8 +46,7 @@ EXPORT("plimsoll_init") int plimsoll_init(void);
 EXPORT("plimsoll_alloc") void *plimsoll_alloc(uint32_t length);
 EXPORT("plimsoll_run") int plimsoll_run(const char *source, uint32_t length);
 
-/* ---- state of the one engine
- * -------------------------------------------------------------------------------- */
+/* ---- state of the one engine ---- */
 
 struct rejection {
     struct rejection *next;
@@ -65,9 +63,7 @@ static int exit_code;
 static struct rejection *rejections; /* oldest first */
 static uint8_t response[RESPONSE_BYTES_MAX];
 
-/* ---- output
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- output ---- */
 
 /*
  * Writes all pieces with one import call, so that the host sees one message for one line. After
@@ -194,8 +190,7 @@ static void report(JSContext *ctx, const char *intro, JSValueConst error)
     JS_FreeValue(ctx, stack);
 }
 
-/* ---- module qjs:std
- * ----------------------------------------------------------------------------------------- */
+/* ---- module qjs:std ---- */
 
 /*
  * Ends the run. There is no import to end it with, so the engine unwinds by an error that nothing
@@ -310,8 +305,7 @@ static char *normalize_module(JSContext *ctx, const char *base, const char *name
     return NULL;
 }
 
-/* ---- host call
- * ---------------------------------------------------------------------------------------------- */
+/* ---- host call ---- */
 
 static JSValue js_host_call(JSContext *ctx, JSValueConst this_value, int argc, JSValueConst *argv)
 {
@@ -351,9 +345,7 @@ static JSValue js_host_call(JSContext *ctx, JSValueConst this_value, int argc, J
     return result;
 }
 
-/* ---- globals
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- globals ---- */
 
 static const JSCFunctionListEntry console_functions[] = {
     JS_CFUNC_DEF("log", 0, js_print),   JS_CFUNC_DEF("error", 0, js_print),
@@ -361,9 +353,10 @@ static const JSCFunctionListEntry console_functions[] = {
     JS_CFUNC_DEF("debug", 0, js_print), JS_CFUNC_DEF("trace", 0, js_print),
 };
 
-#define TEXT_(x)       #x
-#define TEXT(x)        TEXT_(x)
-#define ENGINE_VERSION TEXT(QJS_VERSION_MAJOR) "." TEXT(QJS_VERSION_MINOR) "." TEXT(QJS_VERSION_PATCH)
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+#define ENGINE_VERSION                                                                             \
+    TEXT(QJS_VERSION_MAJOR) "." TEXT(QJS_VERSION_MINOR) "." TEXT(QJS_VERSION_PATCH)
 
 static const JSCFunctionListEntry navigator_properties[] = {
     JS_PROP_STRING_DEF("userAgent", "quickjs-ng/" ENGINE_VERSION,
@@ -398,9 +391,7 @@ static bool eval_script(JSContext *ctx, const char *name, const char *text, size
     return !JS_IsException(*result);
 }
 
-/* ---- promises
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- promises ---- */
 
 static void on_rejection(JSContext *ctx, JSValueConst promise, JSValueConst reason, bool handled,
                          void *opaque)
@@ -471,9 +462,7 @@ static int settle(JSContext *ctx, JSValueConst unit)
     return RUN_OK;
 }
 
-/* ---- exports
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- exports ---- */
 
 /* Creates the engine. 0 = ready for its snapshot; anything else names the step that failed. */
 int plimsoll_init(void)

@@ -45,8 +45,7 @@ static struct {
 
 uintptr_t rt_stack_limit; /* read by every translated function, see translated.h */
 
-/* ---- traps and faults
- * --------------------------------------------------------------------------------------- */
+/* ---- traps and faults ---- */
 
 const char *wasm_rt_strerror(wasm_rt_trap_t trap)
 {
@@ -120,9 +119,7 @@ bool wasm_rt_is_initialized(void)
     return rt.initialized;
 }
 
-/* ---- memory
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 void wasm_rt_allocate_memory(wasm_rt_memory_t *memory, uint32_t initial_pages, uint32_t max_pages)
 {
@@ -200,8 +197,7 @@ bool rt_restore(const wasm_rt_memory_t *memory, uint32_t frozen_pages)
     return track_restore();
 }
 
-/* ---- function types and tables
- * ------------------------------------------------------------------------------ */
+/* ---- function types and tables ---- */
 
 /* Equal signatures get equal numbers, from 1; indirect calls compare them. */
 uint32_t wasm_rt_register_func_type(uint32_t params, uint32_t results, ...)

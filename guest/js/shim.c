@@ -61,6 +61,7 @@ static bool evaluating;          /* false while the unit is only parsed and link
 static bool exiting; /* exit() was called: nothing that the guest does from here on may be seen */
 static int exit_code;
 static struct rejection *rejections; /* oldest first */
+static struct rejection **last_rejection = &rejections;
 static uint8_t response[RESPONSE_BYTES_MAX];
 
 /* ---- output ---- */
@@ -393,24 +394,35 @@ static bool eval_script(JSContext *ctx, const char *name, const char *text, size
 
 /* ---- promises ---- */
 
-static void on_rejection(JSContext *ctx, JSValueConst promise, JSValueConst reason, bool handled,
-                         void *opaque)
+static void forget_rejection(JSContext *ctx, JSValueConst promise)
 {
     struct rejection **at = &rejections;
 
-    (void)opaque;
-    while (*at != NULL && !(handled && JS_IsStrictEqual(ctx, (*at)->promise, promise)))
+    while (*at != NULL && !JS_IsStrictEqual(ctx, (*at)->promise, promise))
         at = &(*at)->next;
+    if (*at == NULL)
+        return;
+    *at = (*at)->next;
+    if (*at == NULL)
+        last_rejection = at;
+}
+
+static void on_rejection(JSContext *ctx, JSValueConst promise, JSValueConst reason, bool handled,
+                         void *opaque)
+{
+    struct rejection *entry;
+
+    (void)opaque;
     if (handled) {
-        if (*at != NULL)
-            *at = (*at)->next;
+        forget_rejection(ctx, promise);
         return;
     }
-    struct rejection *entry = malloc(sizeof(*entry));
+    entry = malloc(sizeof(*entry));
     if (entry == NULL)
         abort(); /* a failure that would go unreported is worse than a trap */
     *entry = (struct rejection){NULL, JS_DupValue(ctx, promise), JS_DupValue(ctx, reason)};
-    *at = entry;
+    *last_rejection = entry;
+    last_rejection = &entry->next;
 }
 
 /*

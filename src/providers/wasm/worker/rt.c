@@ -23,7 +23,7 @@
 #define FUNC_TYPES_MAX       512u
 #define FUNC_TYPE_VALUES_MAX 24u
 #define TABLES_MAX           4u
-#define ALT_STACK_BYTES      65536u
+#define ALT_STACK_BYTES      32768u
 
 struct func_type {
     uint8_t params, results;
@@ -34,6 +34,7 @@ static struct {
     uint8_t *reservation;
     rt_trap_handler on_trap;
     bool initialized;
+    bool faulted; /* since the last restore */
     uint32_t func_type_count;
     struct func_type func_types[FUNC_TYPES_MAX];
     uint32_t table_count;
@@ -42,6 +43,8 @@ static struct {
         size_t bytes;
     } tables[TABLES_MAX];
 } rt;
+
+static uint8_t alt_stack[ALT_STACK_BYTES] __attribute__((aligned(16)));
 
 uintptr_t rt_stack_limit; /* read by every translated function, see translated.h */
 
@@ -89,6 +92,7 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
     (void)context;
     if (signal_number == SIGSEGV && rt.reservation != NULL && address >= rt.reservation &&
         address < rt.reservation + RESERVATION_BYTES) {
+        rt.faulted = true;
         if (track_fault(address))
             return;
         wasm_rt_trap(WASM_RT_TRAP_OOB);
@@ -103,7 +107,6 @@ void rt_bound_stack(void)
 
 void wasm_rt_init(void)
 {
-    static uint8_t alt_stack[ALT_STACK_BYTES] __attribute__((aligned(16)));
     const stack_t stack = {.ss_sp = alt_stack, .ss_size = sizeof(alt_stack)};
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 
@@ -193,6 +196,11 @@ bool rt_restore(const wasm_rt_memory_t *memory, uint32_t frozen_pages)
             return false;
         if (mprotect(start, grown * PAGE_BYTES, PROT_NONE) != 0)
             return false;
+    }
+    if (rt.faulted) {
+        memset(alt_stack, 0,
+               sizeof(alt_stack)); /* saved registers hold what the guest was copying */
+        rt.faulted = false;
     }
     return track_restore();
 }

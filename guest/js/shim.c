@@ -78,18 +78,6 @@ static void write_pieces(uint32_t fd, const struct iovec32 *pieces, uint32_t cou
         (void)host_fd_write(fd, pieces, count, &written);
 }
 
-static void write_text(uint32_t fd, const char *text, size_t length)
-{
-    const struct iovec32 piece = {text, (uint32_t)length};
-
-    write_pieces(fd, &piece, 1);
-}
-
-static void write_literal(uint32_t fd, const char *text)
-{
-    write_text(fd, text, strlen(text));
-}
-
 /*
  * Text of a value by JavaScript's string conversion. When that throws: an object's tag text,
  * `<exception>` for anything else. NULL only when memory is out or the exception must not be caught
@@ -162,33 +150,43 @@ static JSValue js_print(JSContext *ctx, JSValueConst this_value, int argc, JSVal
     return write_arguments(ctx, STDOUT, argc, argv, display_text, true);
 }
 
-/* Error text as section 5 has it: `Name: message`, stack lines and an empty line; a value that is
- * no error is its text. */
+/* The stack of an error as text; NULL when there is none, or when reading it throws. */
+static const char *stack_text(JSContext *ctx, size_t *length, JSValueConst error)
+{
+    const char *text = NULL;
+    JSValue stack;
+
+    if (!JS_IsError(error))
+        return NULL;
+    stack = JS_GetPropertyStr(ctx, error, "stack");
+    if (JS_IsException(stack))
+        JS_FreeValue(ctx, JS_GetException(ctx));
+    else if (!JS_IsUndefined(stack))
+        text = display_text(ctx, length, stack);
+    JS_FreeValue(ctx, stack);
+    return text;
+}
+
+/*
+ * Error text as section 5 has it: `Name: message`, stack lines and an empty line. A value that is
+ * no error is its text alone.
+ */
 static void report(JSContext *ctx, const char *intro, JSValueConst error)
 {
-    size_t length;
+    size_t length = 0, stack_length = 0;
     const char *text = display_text(ctx, &length, error);
+    const char *stack = stack_text(ctx, &stack_length, error);
+    const struct iovec32 pieces[] = {
+        {intro, (uint32_t)strlen(intro)},
+        {text, (uint32_t)length},
+        {"\n", 1},
+        {stack, (uint32_t)stack_length},
+        {"\n", 1},
+    };
 
-    write_literal(STDERR, intro);
-    if (text != NULL)
-        write_text(STDERR, text, length);
-    write_literal(STDERR, "\n");
+    write_pieces(STDERR, pieces, stack != NULL ? 5 : 3);
     JS_FreeCString(ctx, text);
-    if (!JS_IsError(error))
-        return;
-
-    JSValue stack = JS_GetPropertyStr(ctx, error, "stack");
-    if (JS_IsException(stack)) {
-        JS_FreeValue(ctx, JS_GetException(ctx));
-        return;
-    }
-    text = JS_IsUndefined(stack) ? NULL : display_text(ctx, &length, stack);
-    if (text != NULL) {
-        write_text(STDERR, text, length);
-        write_literal(STDERR, "\n");
-    }
-    JS_FreeCString(ctx, text);
-    JS_FreeValue(ctx, stack);
+    JS_FreeCString(ctx, stack);
 }
 
 /* ---- module qjs:std ---- */
@@ -468,7 +466,8 @@ static int settle(JSContext *ctx, JSValueConst unit)
         return exiting ? exit_code : RUN_FAILED;
     }
     if (state == JS_PROMISE_PENDING) {
-        write_literal(STDERR, "unsettled top-level await\n");
+        static const char text[] = "unsettled top-level await\n";
+        write_pieces(STDERR, &(const struct iovec32){text, sizeof(text) - 1}, 1);
         return RUN_UNSETTLED;
     }
     return RUN_OK;

@@ -85,27 +85,25 @@ class Worker:
     def finish(self, answer=None) -> Result:
         """Collects a started run to its D or T; `answer(envelope) -> (status, body)` serves host calls."""
         result = Result()
+        outputs = {b"O": bytearray(), b"E": bytearray()}
         while True:
             tag, payload = self.receive()
             result.frames.append((tag, len(payload)))
-            if tag == b"O":
+            if tag in outputs:
                 assert 1 <= len(payload) <= 65536
-                result.stdout += payload
-            elif tag == b"E":
-                assert 1 <= len(payload) <= 65536
-                result.stderr += payload
+                outputs[tag] += payload
             elif tag == b"H":
                 assert answer is not None, "unexpected host call"
                 status, body = answer(payload)
                 self.send(b"h", struct.pack("<I", status) + body)
-            elif tag == b"D":
-                (result.exit_code,) = payload
-                return result
-            elif tag == b"T":
-                result.trap = payload.decode()
-                return result
             else:
-                raise AssertionError(f"unexpected frame {tag!r}")
+                assert tag in (b"D", b"T"), f"unexpected frame {tag!r}"
+                if tag == b"D":
+                    (result.exit_code,) = payload
+                else:
+                    result.trap = payload.decode()
+                result.stdout, result.stderr = bytes(outputs[b"O"]), bytes(outputs[b"E"])
+                return result
 
     def run(self, source: str | bytes, pages: int = PAGES_DEFAULT, answer=None) -> Result:
         """One run on an idle worker; the idle frame that follows it stays unread."""

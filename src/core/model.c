@@ -1,0 +1,124 @@
+#include "core/core.h"
+
+const char *plim_kind_name(plim_kind kind)
+{
+    static const char *const names[] = {"", "javascript", "project", "module", "cell"};
+    return (size_t)kind < PLIM_COUNT(names) ? names[kind] : "";
+}
+
+const char *plim_outcome_name(plim_outcome outcome)
+{
+    static const char *const names[] = {"unspecified", "completed", "setup_failed", "timed_out",
+                                        "protocol_error"};
+    return (size_t)outcome < PLIM_COUNT(names) ? names[outcome] : "unspecified";
+}
+
+plim_bytes core_request_grant_profile(const core_request *request)
+{
+    switch (request->kind) {
+    case PLIM_KIND_JAVASCRIPT:
+        return request->javascript->grant_profile;
+    case PLIM_KIND_PROJECT:
+        return request->project->grant_profile;
+    default:
+        return (plim_bytes){NULL, 0};
+    }
+}
+
+plim_result *core_result_new(plim_kind kind)
+{
+    base_arena *arena = base_arena_new(CORE_RESULT_BYTES_MAX);
+    if (!arena)
+        return NULL;
+    plim_result *result = base_arena_alloc(arena, 1, sizeof(*result));
+    if (!result) {
+        base_arena_free(arena);
+        return NULL;
+    }
+    result->arena = arena;
+    result->kind = kind;
+    result->provider = result->isolation = result->environment = result->software_identity = "";
+    result->policy = result->limit_reached = "";
+    return result;
+}
+
+void plim_result_free(plim_result *result)
+{
+    if (result)
+        base_arena_free(result->arena);
+}
+
+plim_kind plim_result_kind(const plim_result *result)
+{
+    return result->kind;
+}
+
+const char *plim_result_provider(const plim_result *result)
+{
+    return result->provider;
+}
+
+plim_tier plim_result_tier(const plim_result *result)
+{
+    return result->tier;
+}
+
+const char *plim_result_isolation(const plim_result *result)
+{
+    return result->isolation;
+}
+
+const char *plim_result_environment(const plim_result *result)
+{
+    return result->environment;
+}
+
+const char *plim_result_software_identity(const plim_result *result)
+{
+    return result->software_identity;
+}
+
+int64_t plim_result_duration_ms(const plim_result *result)
+{
+    return result->duration_ms;
+}
+
+int64_t plim_result_duration_ns(const plim_result *result)
+{
+    return result->duration_ns;
+}
+
+plim_bytes plim_result_stdout(const plim_result *result)
+{
+    return result->out;
+}
+
+plim_bytes plim_result_stderr(const plim_result *result)
+{
+    return result->err;
+}
+
+bool plim_result_stdout_truncated(const plim_result *result)
+{
+    return result->out_truncated;
+}
+
+bool plim_result_stderr_truncated(const plim_result *result)
+{
+    return result->err_truncated;
+}
+
+int32_t plim_result_exit_code(const plim_result *result)
+{
+    return result->exit_code;
+}
+
+bool plim_result_timed_out(const plim_result *result)
+{
+    return result->timed_out;
+}
+
+const char *plim_result_limit_reached(const plim_result *result)
+{
+    return result->limit_reached;
+}

@@ -31,7 +31,8 @@ int main(int argc, char **argv)
 
     const double per_second = (double)runs / elapsed * 1e3;
     if (json)
-        printf("{\"name\": \"wasm_engine_runs_per_s\", \"value\": %.0f}\n", per_second);
+        printf("{\"name\": \"wasm_engine_runs_per_s\", \"unit\": \"1/s\", \"value\": %.0f}\n",
+               per_second);
     else
         printf("%.0f runs/s, %.4f ms a run with its reset\n", per_second, elapsed / (double)runs);
     return 0;

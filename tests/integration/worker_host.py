@@ -12,6 +12,8 @@ import socket
 import struct
 import time
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("PLIMSOLL_BUILD_DIR", "build/release")
 GUEST = BUILD / "guest"
@@ -114,8 +116,14 @@ class Worker:
 class Host:
     """A worker host of our own; use as a context manager."""
 
-    def __init__(self, executable: pathlib.Path = WORKER, environment: dict | None = None, extra_fds: bool = False,
-                 arguments: tuple[str, ...] = (), socket_type: int = socket.SOCK_SEQPACKET) -> None:
+    def __init__(
+        self,
+        executable: pathlib.Path = WORKER,
+        environment: dict | None = None,
+        extra_fds: bool = False,
+        arguments: tuple[str, ...] = (),
+        socket_type: int = socket.SOCK_SEQPACKET,
+    ) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket_type)
         null = os.open("/dev/null", os.O_RDWR)
         actions = [(os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)]
@@ -125,8 +133,9 @@ class Host:
         # A child of the posix_spawn keeps a descriptor only where DUP2 cleared its close-on-exec flag.
         high = [theirs.fileno(), null]
         assert min(high) > 3
-        self.pid = os.posix_spawn(str(executable), ["plimsoll-wasm-worker", *arguments], environment or {},
-                                  file_actions=actions)
+        self.pid = os.posix_spawn(
+            str(executable), ["plimsoll-wasm-worker", *arguments], environment or {}, file_actions=actions
+        )
         theirs.close()
         os.close(null)
         self.control = ours
@@ -176,8 +185,13 @@ class Host:
         tag, payload, fds = self.packet()
         assert tag == b"V" and not fds, (tag, payload)
         version, snapshot, maximum, walls, identity = struct.unpack("<IIII64s", payload)
-        return {"version": version, "snapshot_pages": snapshot, "module_max_pages": maximum, "walls": walls,
-                "identity": identity.decode()}
+        return {
+            "version": version,
+            "snapshot_pages": snapshot,
+            "module_max_pages": maximum,
+            "walls": walls,
+            "identity": identity.decode(),
+        }
 
     def refusal(self) -> str:
         tag, payload, _ = self.packet()
@@ -211,3 +225,54 @@ class Host:
             tag, payload, _ = self.packet()
             self._other(tag, payload)
         return self.exits[worker.id]
+
+
+def status_of(pid: int) -> dict[str, str]:
+    return dict(
+        line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
+    )
+
+
+# ---- fixtures, for test modules to import ----
+
+
+@pytest.fixture(scope="module")
+def host():
+    with Host() as h:
+        h.facts = h.ready()
+        yield h
+
+
+class Runner:
+    """Serves run() with one worker as long as it stays usable: every run but the first is on a reused one."""
+
+    def __init__(self, host: Host) -> None:
+        self.host, self.worker = host, host.fork()
+
+    def __call__(self, source, pages=PAGES_DEFAULT, answer=None):
+        result = self.worker.run(source, pages, answer)
+        try:
+            self.worker.expect(b"I")
+        except Gone:
+            allowed = 10 if result.trap else 0
+            assert (
+                os.WEXITSTATUS(self.host.exit_status(self.worker)) == allowed
+            ), "only a trap or much growth ends a worker"
+            self.worker = self.host.fork()
+        return result
+
+
+@pytest.fixture(scope="module")
+def run(host):
+    return Runner(host)
+
+
+@pytest.fixture
+def worker(host):
+    w = host.fork()
+    yield w
+    w.close()
+
+
+def clean(result, stdout: str, exit_code: int = 0) -> None:
+    assert (result.stdout.decode(), result.stderr, result.exit_code, result.trap) == (stdout, b"", exit_code, None)

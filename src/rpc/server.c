@@ -41,20 +41,20 @@ static bool is_ours(const rpc_server *server, const rpc_method *method, plim_byt
                       memcmp(path.data, server->config.prefix, length) == 0);
 }
 
-static bool check_length(const rpc_call *call, plim_error *err)
-{
-    size_t most = call->server->config.message_bytes_max;
-    int64_t declared = http_request_content_length(call->req);
-    return declared < 0 || (uint64_t)declared <= most ||
-           plim_refuse(err, PLIM_E_REMOTE, PLIM_CODE_RESOURCE_EXHAUSTED, PLIM_ND_REQUEST,
-                       "the request has more than %zu bytes", most);
-}
-
 /* An envelope around a message of the greatest size is not too much. */
 static size_t body_bytes_max(const rpc_call *call)
 {
     size_t most = call->server->config.message_bytes_max;
     return call->framing.protocol == RPC_CONNECT ? most : most + RPC_ENVELOPE_BYTES;
+}
+
+static bool check_length(const rpc_call *call, plim_error *err)
+{
+    size_t most = body_bytes_max(call);
+    int64_t declared = http_request_content_length(call->req);
+    return declared < 0 || (uint64_t)declared <= most ||
+           plim_refuse(err, PLIM_E_REMOTE, PLIM_CODE_RESOURCE_EXHAUSTED, PLIM_ND_REQUEST,
+                       "the request has more than %zu bytes", most);
 }
 
 static bool take_slot(rpc_call *call, plim_error *err)

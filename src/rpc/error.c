@@ -1,6 +1,9 @@
 /* Errors as they are written: Connect's JSON, gRPC's trailers, details. */
 #include "rpc/call.h"
 
+/* Each byte of a message may become a U+FFFD of three. */
+enum { CLEAN_BYTES_MAX = 3 * PLIM_ERROR_MESSAGE_MAX };
+
 /* The details in the contract's order: what the method added, then the mark. */
 struct details {
     rpc_detail list[RPC_DETAILS_MAX + 1];
@@ -33,7 +36,7 @@ bool rpc_error_json(const plim_error *err, const rpc_extras *extras, const char 
                     base_buf *out)
 {
     struct details details;
-    _cleanup_buf_ base_buf clean = BASE_BUF_INIT(3 * PLIM_ERROR_MESSAGE_MAX);
+    _cleanup_buf_ base_buf clean = BASE_BUF_INIT(CLEAN_BYTES_MAX);
     plim_bytes message = clean_message(err, &clean);
     collect(err, extras, mark_type, &details);
     base_buf_printf(out, "{\"code\":\"%s\"", plim_error_code(err));
@@ -104,7 +107,7 @@ bool rpc_error_grpc(const plim_error *err, const rpc_extras *extras, const char 
                     base_buf *message, base_buf *details_bin)
 {
     struct details details;
-    _cleanup_buf_ base_buf clean = BASE_BUF_INIT(3 * PLIM_ERROR_MESSAGE_MAX);
+    _cleanup_buf_ base_buf clean = BASE_BUF_INIT(CLEAN_BYTES_MAX);
     plim_bytes text = clean_message(err, &clean);
     collect(err, extras, mark_type, &details);
     add_percent_encoded(message, text);

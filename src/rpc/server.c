@@ -80,16 +80,16 @@ static void check_header(rpc_call *call)
     http_request_header(call->req, "content-type", &content_type);
     /* Read first, since it says how a refusal is written; judged in its turn. */
     bool served = rpc_read_content_type(content_type, &call->framing);
-    if (!rpc_authenticate(call, &err) || !check_length(call, &err) || !take_slot(call, &err))
-        rpc_answer_error(call, &err);
-    else if (!base_bytes_is(http_request_method(call->req), "POST"))
+    bool admitted =
+        rpc_authenticate(call, &err) && check_length(call, &err) && take_slot(call, &err);
+    if (admitted && !base_bytes_is(http_request_method(call->req), "POST"))
         rpc_answer_status(call, 405, allow_post);
-    else if (!served)
+    else if (admitted && !served)
         rpc_answer_status(call, 415, accept_post);
-    else if (!rpc_read_headers(call->req, call->received_ns, &call->framing, &err))
-        rpc_answer_error(call, &err);
-    else
+    else if (admitted && rpc_read_headers(call->req, call->received_ns, &call->framing, &err))
         http_read_body(call->req, body_bytes_max(call), rpc_call_on_body, call);
+    else
+        rpc_answer_error(call, &err);
 }
 
 bool rpc_take(rpc_server *server, http_request *req)

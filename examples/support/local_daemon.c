@@ -14,8 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum {
     POLL_MS = 150,
     READY_POLLS_MAX = 200, /* 30 s */

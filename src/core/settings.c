@@ -82,8 +82,8 @@ static bool read_name(const core_setting *setting, plim_bytes value, char *out, 
     if (value.len >= setting->size)
         return refuse_value(err, setting, value, setting->range_text);
     for (size_t i = 0; i < value.len; i++)
-        out[i] = value.data[i] >= 'A' && value.data[i] <= 'Z' ? (char)(value.data[i] + 32)
-                                                              : value.data[i];
+        out[i] = (char)(value.data[i] >= 'A' && value.data[i] <= 'Z' ? value.data[i] + 32
+                                                                     : value.data[i]);
     out[value.len] = '\0';
     return true;
 }

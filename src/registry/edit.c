@@ -79,15 +79,21 @@ static void end_edit(struct edit *edit)
     pthread_sigmask(SIG_SETMASK, &edit->signals, NULL);
 }
 
-static bool load_original(struct edit *edit, bool may_create, registry **out, plim_error *err)
+/* NULL and an error when there is nothing to edit. */
+static registry *load_original(struct edit *edit, bool may_create, plim_error *err)
 {
+    registry *loaded = NULL;
     if (lstat(edit->path, &edit->original) == 0)
-        return registry_load_plain(edit->path, out, err);
-    if (errno != ENOENT || !may_create)
-        return registry_refuse(err, "cannot read %s: %s", edit->path, base_errno_text(errno));
+        return registry_load_plain(edit->path, &loaded, err) ? loaded : NULL;
+    if (errno != ENOENT || !may_create) {
+        registry_refuse(err, "cannot read %s: %s", edit->path, base_errno_text(errno));
+        return NULL;
+    }
     edit->new_file = true;
-    *out = registry_new();
-    return *out || plim_refuse_nomem(err);
+    loaded = registry_new();
+    if (!loaded)
+        plim_refuse_nomem(err);
+    return loaded;
 }
 
 /* The text to store; what it parses to must be a registry, so an edit can never store one that the
@@ -148,8 +154,10 @@ bool registry_edit(const char *path, bool may_create, registry_change *change, v
     _cleanup_(registry_freep)
     registry *reg = NULL;
     _cleanup_buf_ base_buf text = BASE_BUF_INIT(REGISTRY_BYTES_MAX);
-    if (!begin_edit(&edit, err) || !load_original(&edit, may_create, &reg, err) ||
-        !change(reg, ctx, err) || !checked_text(reg, &text, err) ||
+    if (!begin_edit(&edit, err))
+        return false;
+    reg = load_original(&edit, may_create, err);
+    if (!reg || !change(reg, ctx, err) || !checked_text(reg, &text, err) ||
         !write_temporary(&edit, base_buf_bytes(&text), err) || !put_in_place(&edit, err))
         return false;
     *left = reg->count;

@@ -135,15 +135,16 @@ static bool write_temporary(struct edit *edit, plim_bytes text, plim_error *err)
 static bool put_in_place(struct edit *edit, plim_error *err)
 {
     _cleanup_fd_ int directory = open(edit->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0 || rename(edit->temporary, edit->path) != 0)
+    bool replaced = directory >= 0 && rename(edit->temporary, edit->path) == 0;
+    if (!replaced)
         return registry_refuse(err, "cannot replace %s: %s; the old one is unchanged", edit->path,
                                base_errno_text(errno));
     edit->temporary_made = false;
-    if (fsync(directory) != 0)
-        return registry_refuse(
-            err, "%s was replaced, but its directory could not be written to disk (%s): inspect it",
-            edit->path, base_errno_text(errno));
-    return true;
+    return fsync(directory) == 0 ||
+           registry_refuse(err,
+                           "%s was replaced, but its directory could not be written to disk (%s): "
+                           "inspect it",
+                           edit->path, base_errno_text(errno));
 }
 
 bool registry_edit(const char *path, bool may_create, registry_change *change, void *ctx,

@@ -8,7 +8,8 @@
 struct edit {
     const char *path;
     base_arena *arena; /* the names below */
-    char *lock, *temporary, *directory;
+    char *lock, *temporary, *folder;
+    int folder_fd; /* to sync what was renamed; -1 while not open */
     bool locked, temporary_made;
     sigset_t signals;     /* the mask to go back to */
     bool new_file;        /* there was none */
@@ -41,12 +42,11 @@ static bool name_files(struct edit *edit, plim_error *err)
     if (!edit->arena)
         return plim_refuse_nomem(err);
     edit->lock = base_arena_printf(edit->arena, "%s.lock", edit->path);
-    edit->directory = !slash ? base_arena_printf(edit->arena, ".")
-                             : base_arena_printf(edit->arena, "%.*s/", length, edit->path);
+    edit->folder = !slash ? base_arena_printf(edit->arena, ".")
+                          : base_arena_printf(edit->arena, "%.*s/", length, edit->path);
     edit->temporary =
-        edit->directory
-            ? base_arena_printf(edit->arena, "%s/.plimsoll-clients-XXXXXX", edit->directory)
-            : NULL;
+        edit->folder ? base_arena_printf(edit->arena, "%s/.plimsoll-clients-XXXXXX", edit->folder)
+                     : NULL;
     return (edit->lock && edit->temporary) || plim_refuse_nomem(err);
 }
 
@@ -63,10 +63,17 @@ static bool take_lock(struct edit *edit, plim_error *err)
     return registry_refuse(err, "cannot create %s: %s", edit->lock, base_errno_text(errno));
 }
 
+static bool open_folder(struct edit *edit, plim_error *err)
+{
+    edit->folder_fd = open(edit->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return edit->folder_fd >= 0 ||
+           registry_refuse(err, "cannot open %s: %s", edit->folder, base_errno_text(errno));
+}
+
 static bool begin_edit(struct edit *edit, plim_error *err)
 {
     defer_signals(edit);
-    return name_files(edit, err) && take_lock(edit, err);
+    return name_files(edit, err) && take_lock(edit, err) && open_folder(edit, err);
 }
 
 static void end_edit(struct edit *edit)
@@ -75,6 +82,7 @@ static void end_edit(struct edit *edit)
         unlink(edit->temporary);
     if (edit->locked)
         rmdir(edit->lock);
+    base_fd_close(&edit->folder_fd);
     base_arena_free(edit->arena);
     pthread_sigmask(SIG_SETMASK, &edit->signals, NULL);
 }
@@ -134,13 +142,11 @@ static bool write_temporary(struct edit *edit, plim_bytes text, plim_error *err)
 
 static bool put_in_place(struct edit *edit, plim_error *err)
 {
-    _cleanup_fd_ int directory = open(edit->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool replaced = directory >= 0 && rename(edit->temporary, edit->path) == 0;
-    if (!replaced)
+    if (rename(edit->temporary, edit->path) != 0)
         return registry_refuse(err, "cannot replace %s: %s; the old one is unchanged", edit->path,
                                base_errno_text(errno));
     edit->temporary_made = false;
-    return fsync(directory) == 0 ||
+    return fsync(edit->folder_fd) == 0 ||
            registry_refuse(err,
                            "%s was replaced, but its directory could not be written to disk (%s): "
                            "inspect it",
@@ -151,7 +157,7 @@ bool registry_edit(const char *path, bool may_create, registry_change *change, v
                    size_t *left, plim_error *err)
 {
     _cleanup_(end_edit)
-    struct edit edit = {.path = path};
+    struct edit edit = {.path = path, .folder_fd = -1};
     _cleanup_(registry_freep)
     registry *reg = NULL;
     _cleanup_buf_ base_buf text = BASE_BUF_INIT(REGISTRY_BYTES_MAX);

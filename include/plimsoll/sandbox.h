@@ -43,6 +43,8 @@ typedef struct plim_cancel plim_cancel;
 PLIM_API plim_cancel *plim_cancel_new(void);
 /** Stop the calls that hold this handle, now and later. Any thread, any number of times. */
 PLIM_API void plim_cancel_fire(plim_cancel *cancel);
+/** Was it fired? Any thread. */
+PLIM_API bool plim_cancel_fired(const plim_cancel *cancel);
 PLIM_API void plim_cancel_free(plim_cancel *cancel);
 
 /**
@@ -106,6 +108,8 @@ PLIM_API int64_t plim_info_memory_mb(const plim_info *info);
 PLIM_API double plim_info_cpus(const plim_info *info);
 PLIM_API int64_t plim_info_pids(const plim_info *info);
 PLIM_API int64_t plim_info_disk_mb(const plim_info *info);
+/** A copy of its own, or NULL when memory is out. */
+PLIM_API plim_info *plim_info_copy(const plim_info *info);
 PLIM_API void plim_info_free(plim_info *info);
 /**@}*/
 

@@ -67,7 +67,7 @@ typedef struct cli_list {
 typedef struct cli_options {
     unsigned given; /* CLI_... bits of the flags that were there */
     bool help;
-    const char *operand; /* NULL when there was none */
+    char *operand; /* NULL when there was none */
 
     const char *code, *provider, *floor, *trace_id;
     cli_list software;

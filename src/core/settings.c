@@ -77,24 +77,22 @@ static bool read_tier(const core_setting *setting, plim_bytes value, plim_tier *
     return refuse_value(err, setting, value, setting->range_text);
 }
 
-static bool read_name(const core_setting *setting, plim_bytes value, char *out, plim_error *err)
-{
-    if (value.len >= setting->size)
-        return refuse_value(err, setting, value, setting->range_text);
-    for (size_t i = 0; i < value.len; i++)
-        out[i] = (char)(value.data[i] >= 'A' && value.data[i] <= 'Z' ? value.data[i] + 32
-                                                                     : value.data[i]);
-    out[value.len] = '\0';
-    return true;
-}
-
-/* Text that fits its member and holds no NUL. */
+/* Text that fits its member and holds no NUL, which would end it early: "wasm\0x" is not "wasm". */
 static bool copy_text(const core_setting *setting, plim_bytes value, char *out)
 {
     if (value.len >= setting->size || memchr(value.data, '\0', value.len))
         return false;
     memcpy(out, value.data, value.len);
     out[value.len] = '\0';
+    return true;
+}
+
+static bool read_name(const core_setting *setting, plim_bytes value, char *out, plim_error *err)
+{
+    if (!copy_text(setting, value, out))
+        return refuse_value(err, setting, value, setting->range_text);
+    for (char *at = out; *at; at++)
+        *at = (char)(*at >= 'A' && *at <= 'Z' ? *at + ('a' - 'A') : *at);
     return true;
 }
 

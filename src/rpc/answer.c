@@ -2,9 +2,6 @@
 #include "rpc/call.h"
 
 enum {
-    ENVELOPE_BYTES = 5,
-    ENVELOPE_COMPRESSED = 1,
-    ENVELOPE_TRAILERS = 0x80,
     ANSWER_BYTES_MAX = 32 * 1024 * 1024 - 1, /* clients refuse more */
     ERROR_BYTES_MAX = 256 * 1024             /* 32 headers and 8 details are far below */
 };
@@ -82,7 +79,7 @@ void rpc_answer_status(rpc_call *call, int status, http_header extra)
 
 static void put_envelope(base_buf *body, size_t at, unsigned char flags)
 {
-    size_t length = body->len - at - ENVELOPE_BYTES;
+    size_t length = body->len - at - RPC_ENVELOPE_BYTES;
     unsigned char *head = (unsigned char *)body->data + at;
     head[0] = flags;
     for (int i = 0; i < 4; i++)
@@ -91,7 +88,7 @@ static void put_envelope(base_buf *body, size_t at, unsigned char flags)
 
 static bool open_envelope(base_buf *body)
 {
-    return base_buf_add(body, (plim_bytes){"\0\0\0\0\0", ENVELOPE_BYTES});
+    return base_buf_add(body, (plim_bytes){"\0\0\0\0\0", RPC_ENVELOPE_BYTES});
 }
 
 /* The message as the body has it: perhaps compressed, perhaps in an envelope. */
@@ -111,7 +108,7 @@ static bool encode_body(const rpc_call *call, const void *message, base_buf *bod
             return false;
     }
     if (enveloped)
-        put_envelope(body, 0, framing->answer_gzip ? ENVELOPE_COMPRESSED : 0);
+        put_envelope(body, 0, framing->answer_gzip ? RPC_ENVELOPE_COMPRESSED : 0);
     return true;
 }
 
@@ -129,7 +126,7 @@ static bool add_web_trailers(struct answer *answer, base_buf *body)
     }
     answer->trailer_count = 0;
     if (!body->failed)
-        put_envelope(body, at, ENVELOPE_TRAILERS);
+        put_envelope(body, at, RPC_ENVELOPE_TRAILERS);
     return !body->failed;
 }
 
@@ -201,8 +198,8 @@ static bool write_grpc_error(const rpc_call *call, const plim_error *err, struct
 void rpc_answer_error(rpc_call *call, const plim_error *err)
 {
     plim_error shown = *err; /* borrows what `err` owns */
-    if (call->reached)
-        rpc_conceal(err, &shown);
+    if (call->reached && call->server->config.conceal)
+        call->server->config.conceal(err, &shown);
     bool connect = call->framing.protocol == RPC_CONNECT;
     int status = connect ? plim_code_http_status((plim_code)shown.code) : 200;
     struct answer answer = {.header_count = 0};

@@ -1,8 +1,6 @@
 /* Step 7: from a body to the bytes of one message. */
 #include "rpc/call.h"
 
-enum { ENVELOPE_BYTES = 5, ENVELOPE_COMPRESSED = 1 };
-
 static bool too_large(size_t bytes_max, plim_error *err)
 {
     return plim_fail(err, PLIM_E_REMOTE, PLIM_CODE_RESOURCE_EXHAUSTED,
@@ -34,23 +32,23 @@ static bool open_envelope(plim_bytes body, size_t bytes_max, plim_bytes *message
     if (body.len == 0)
         return plim_fail(err, PLIM_E_REMOTE, PLIM_CODE_UNIMPLEMENTED,
                          "a unary call has one message, not none");
-    if (body.len < ENVELOPE_BYTES)
+    if (body.len < RPC_ENVELOPE_BYTES)
         return plim_fail(err, PLIM_E_REMOTE, PLIM_CODE_INVALID_ARGUMENT,
                          "the body ends inside an envelope");
     const unsigned char *head = (const unsigned char *)body.data;
     size_t length = (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
-    if (head[0] & ~ENVELOPE_COMPRESSED)
+    if (head[0] & ~RPC_ENVELOPE_COMPRESSED)
         return plim_fail(err, PLIM_E_REMOTE, PLIM_CODE_INTERNAL, "the envelope has unknown flags");
     if (length > bytes_max)
         return too_large(bytes_max, err);
-    if (length > body.len - ENVELOPE_BYTES)
+    if (length > body.len - RPC_ENVELOPE_BYTES)
         return plim_fail(err, PLIM_E_REMOTE, PLIM_CODE_INVALID_ARGUMENT,
                          "the body ends inside a message");
-    if (length < body.len - ENVELOPE_BYTES)
+    if (length < body.len - RPC_ENVELOPE_BYTES)
         return plim_fail(err, PLIM_E_REMOTE, PLIM_CODE_UNIMPLEMENTED,
                          "a unary call has one message, not several");
-    *message = (plim_bytes){body.data + ENVELOPE_BYTES, length};
-    *compressed = head[0] & ENVELOPE_COMPRESSED;
+    *message = (plim_bytes){body.data + RPC_ENVELOPE_BYTES, length};
+    *compressed = head[0] & RPC_ENVELOPE_COMPRESSED;
     return true;
 }
 

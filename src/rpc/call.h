@@ -12,6 +12,9 @@
 
 typedef enum { RPC_CONNECT, RPC_GRPC, RPC_GRPC_WEB } rpc_protocol;
 
+/* The envelope of gRPC and gRPC-Web: a byte of flags and a length of four. */
+enum { RPC_ENVELOPE_BYTES = 5, RPC_ENVELOPE_COMPRESSED = 1, RPC_ENVELOPE_TRAILERS = 0x80 };
+
 /* What a call's headers said about protocol. */
 typedef struct rpc_framing {
     rpc_protocol protocol;
@@ -104,11 +107,7 @@ void rpc_answer_message(rpc_call *call, const void *message);
 void rpc_answer_error(rpc_call *call, const plim_error *err);
 void rpc_answer_status(rpc_call *call, int status, http_header extra);
 
-/* error.c: how an error is written. Pure but for the log line of an internal one. */
-
-/* What the caller may see of an error that a handler returned: an internal one becomes a number
- * that one line of the log has too. */
-void rpc_conceal(const plim_error *err, plim_error *out);
+/* error.c: how an error is written. Pure. */
 bool rpc_error_json(const plim_error *err, const rpc_extras *extras, base_buf *out);
 /* grpc-message and grpc-status-details-bin (empty without details). */
 bool rpc_error_grpc(const plim_error *err, const rpc_extras *extras, base_buf *message,

@@ -58,7 +58,10 @@ bool rpc_deflate(plim_bytes in, base_buf *out)
     z_stream stream = {0};
     if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, WINDOW_GZIP, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return false;
-    size_t most = deflateBound(&stream, in.len);
+    /* What does not shrink at all may need more room than there is: then it does not fit. */
+    size_t most = deflateBound(&stream, in.len), room = out->max - out->len;
+    if (most > room)
+        most = room;
     char *to = base_buf_reserve(out, most);
     bool done = false;
     if (to) {

@@ -20,8 +20,7 @@ typedef struct rpc_call rpc_call;
 
 /*
  * Handle a decoded request. True: `*response` is the answer, a message that lives in the call's
- * arena or until `release`. False: `err` is, marked or not; the text of an internal error is kept
- * from the caller.
+ * arena or until `release`. False: `err` is, marked or not.
  */
 typedef bool rpc_handle(rpc_call *call, const void *request, const void **response,
                         plim_error *err);
@@ -64,10 +63,12 @@ typedef struct rpc_config {
     size_t method_count;
     const char *prefix;            /* of the service's paths, e.g. "/plimsoll.v1.SandboxService/" */
     const rpc_authenticator *auth; /* NULL: every caller is "anon" and may call. Borrowed */
-    size_t message_bytes_max;      /* as sent, and inflated */
-    size_t decode_slots;           /* calls between their header and their handler; >= 1 */
-    size_t workers_max;            /* threads; >= 1. Started when there is work for them */
-    void *data;                    /* for the methods: rpc_call_data */
+    /* Copies what a caller may see of a method's error; NULL: all of it. Any thread. */
+    void (*conceal)(const plim_error *err, plim_error *shown);
+    size_t message_bytes_max; /* as sent, and inflated */
+    size_t decode_slots;      /* calls between their header and their handler; >= 1 */
+    size_t workers_max;       /* threads; >= 1. Started when there is work for them */
+    void *data;               /* for the methods: rpc_call_data */
 } rpc_config;
 
 /* The contract's bound of a message. */

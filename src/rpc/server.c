@@ -50,6 +50,13 @@ static bool check_length(const rpc_call *call, plim_error *err)
                        "the request has more than %zu bytes", most);
 }
 
+/* An envelope around a message of the greatest size is not too much. */
+static size_t body_bytes_max(const rpc_call *call)
+{
+    size_t most = call->server->config.message_bytes_max;
+    return call->framing.protocol == RPC_CONNECT ? most : most + RPC_ENVELOPE_BYTES;
+}
+
 static bool take_slot(rpc_call *call, plim_error *err)
 {
     call->has_slot = rpc_slots_take(&call->server->slots, call->caller.id, err);
@@ -82,7 +89,7 @@ static void check_header(rpc_call *call)
     else if (!rpc_read_headers(call->req, call->received_ns, &call->framing, &err))
         rpc_answer_error(call, &err);
     else
-        http_read_body(call->req, call->server->config.message_bytes_max, rpc_call_on_body, call);
+        http_read_body(call->req, body_bytes_max(call), rpc_call_on_body, call);
 }
 
 bool rpc_take(rpc_server *server, http_request *req)

@@ -24,8 +24,9 @@
  *             plim_bytes out = plim_result_stdout(result);
  *             printf("%s: %.*s", plim_result_isolation(result), (int)out.len, out.data);
  *         } else {
- *             fprintf(stderr, "%s: %s\n", plim_may_have_run(&err) ? "it may have run" : "nothing
- * ran", plim_error_message(&err));
+ *             fprintf(stderr, "%s: %s\n",
+ *                     plim_may_have_run(&err) ? "it may have run" : "nothing ran",
+ *                     plim_error_message(&err));
  *         }
  *         plim_result_free(result);
  *         plim_sandbox_free(sandbox);
@@ -36,12 +37,16 @@
  * It prints `process: 42`. Build it with `cc prog.c $(pkg-config --cflags --libs plimsoll)`.
  *
  * types.h has the plain values, error.h the one error, request.h what to run, result.h what came
- * back, sandbox.h the handle. All of it can be used from C11 and from C++.
+ * back, sandbox.h the handle, client.h a daemon behind the same handle, record.h what an answer
+ * proves. All of it can be used from C11 and from C++.
  */
 #ifndef PLIMSOLL_PLIMSOLL_H
 #define PLIMSOLL_PLIMSOLL_H
 
+#include <plimsoll/client.h>
 #include <plimsoll/error.h>
+#include <plimsoll/placement.h>
+#include <plimsoll/record.h>
 #include <plimsoll/request.h>
 #include <plimsoll/result.h>
 #include <plimsoll/sandbox.h>

@@ -150,8 +150,11 @@ bool plim_may_have_run(const plim_error *err)
 
 void plim_error_clear(plim_error *err)
 {
-    if (err)
-        *err = (plim_error)PLIM_ERROR_INIT;
+    if (!err)
+        return;
+    if (err->more)
+        err->more->free(err->more);
+    *err = (plim_error)PLIM_ERROR_INIT;
 }
 
 const char *base_errno_text(int number)

@@ -66,6 +66,15 @@ bool plim_error_wrap(plim_error *err, const char *format, ...) PLIM_PRINTF(2, 3)
 /* Give `*to` (may be NULL) what `*from` holds; `from` is then clear. Always false. */
 bool plim_error_move(plim_error *to, plim_error *from);
 
+/*
+ * What a layer above adds to an error (`more`): its own struct starts with this, and
+ * plim_error_clear releases it through `free`. Set it after plim_fail or plim_refuse, which clear
+ * the error.
+ */
+struct plim_error_more {
+    void (*free)(struct plim_error_more *more);
+};
+
 #define _cleanup_error_ _cleanup_(plim_error_clear)
 
 /* Text of an errno value in the C locale, e.g. "No such file or directory"; static. */

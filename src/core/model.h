@@ -47,6 +47,7 @@ struct plim_result {
     const char *provider, *isolation, *environment, *software_identity, *policy, *limit_reached;
     plim_tier tier;
     int64_t duration_ms, duration_ns;
+    const struct plim_record *record; /* that was checked, in the arena; NULL for a local run */
 
     /* snippets and cells; out and err also of modules */
     plim_bytes out, err;

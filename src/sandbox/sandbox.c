@@ -40,6 +40,12 @@ void plim_cancel_fire(plim_cancel *cancel)
     (void)written; /* a full counter is readable already */
 }
 
+bool plim_cancel_fired(const plim_cancel *cancel)
+{
+    run_ctx now = {0, cancel->fd};
+    return run_ctx_poll(&now, NULL, 0) == RUN_CANCELED;
+}
+
 void plim_cancel_free(plim_cancel *cancel)
 {
     if (!cancel)
@@ -78,29 +84,34 @@ static plim_status status_of(bool good, plim_error *local, plim_error *err)
     return status;
 }
 
-static bool open_local(const plim_local_options *given, plim_sandbox **out, plim_error *err)
-{
-    plim_local_options options = {.size = sizeof(options)};
-    if (!read_sized(&options, sizeof(options), given, err))
-        return false;
-    plim_sandbox *sandbox = base_new(plim_sandbox);
-    if (!sandbox)
-        return plim_refuse_nomem(err);
-    if (!sandbox_local_new(&options, &sandbox->backend, err)) {
-        base_free(sandbox);
-        return false;
+/* Open a handle on the backend that `new_backend` makes of the options. */
+#define DEFINE_OPEN(name, options_type, new_backend)                                               \
+    static bool open_##name(const options_type *given, plim_sandbox **out, plim_error *err)        \
+    {                                                                                              \
+        options_type options = {.size = sizeof(options)};                                          \
+        if (!read_sized(&options, sizeof(options), given, err))                                    \
+            return false;                                                                          \
+        plim_sandbox *sandbox = base_new(plim_sandbox);                                            \
+        if (!sandbox)                                                                              \
+            return plim_refuse_nomem(err);                                                         \
+        if (!new_backend(&options, &sandbox->backend, err)) {                                      \
+            base_free(sandbox);                                                                    \
+            return false;                                                                          \
+        }                                                                                          \
+        *out = sandbox;                                                                            \
+        return true;                                                                               \
+    }                                                                                              \
+                                                                                                   \
+    plim_status plim_sandbox_##name(const options_type *given, plim_sandbox **out,                 \
+                                    plim_error *err)                                               \
+    {                                                                                              \
+        plim_error local = PLIM_ERROR_INIT;                                                        \
+        *out = NULL;                                                                               \
+        return status_of(open_##name(given, out, &local), &local, err);                            \
     }
-    *out = sandbox;
-    return true;
-}
 
-plim_status plim_sandbox_local(const plim_local_options *options, plim_sandbox **out,
-                               plim_error *err)
-{
-    plim_error local = PLIM_ERROR_INIT;
-    *out = NULL;
-    return status_of(open_local(options, out, &local), &local, err);
-}
+DEFINE_OPEN(local, plim_local_options, sandbox_local_new)
+DEFINE_OPEN(connect, plim_client_options, sandbox_remote_new)
 
 void plim_sandbox_free(plim_sandbox *sandbox)
 {
@@ -218,6 +229,14 @@ int64_t plim_info_pids(const plim_info *info)
 int64_t plim_info_disk_mb(const plim_info *info)
 {
     return info->description.disk_mb;
+}
+
+plim_info *plim_info_copy(const plim_info *info)
+{
+    plim_info *copy = base_new(plim_info);
+    if (copy)
+        *copy = *info;
+    return copy;
 }
 
 void plim_info_free(plim_info *info)

@@ -31,4 +31,7 @@ struct sandbox_backend {
 /* A provider of this process, by settings. Errors as of plim_sandbox_local. */
 bool sandbox_local_new(const plim_local_options *options, sandbox_backend **out, plim_error *err);
 
+/* A daemon. Sends nothing. Errors as of plim_sandbox_connect. */
+bool sandbox_remote_new(const plim_client_options *options, sandbox_backend **out, plim_error *err);
+
 #endif

@@ -1,0 +1,100 @@
+/*
+ * A daemon as a sandbox: how to open it, and what an error says when a daemon's answer is behind
+ * it. The handle is the same plim_sandbox as a local one; every answer is checked before it is
+ * believed. A call whose answer arrived but does not check fails with code `data_loss` and sets
+ * both `*out` and `*err`: the result is what came back, without a record, and both are the caller's
+ * to free.
+ */
+#ifndef PLIMSOLL_CLIENT_H
+#define PLIMSOLL_CLIENT_H
+
+#include <plimsoll/record.h>
+#include <plimsoll/sandbox.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Milliseconds of a whole exchange when no other number is given: above a daemon's ceiling on a
+ * run. */
+#define PLIM_REQUEST_TIMEOUT_MS 360000
+
+/** How to reach a daemon. Zero in every member but `size` and `base_url` means the default. */
+typedef struct plim_client_options {
+    size_t size;
+    /** `http://` or `https://`, host, and a port and path if need be. */
+    plim_bytes base_url;
+    /** Bearer token: visible ASCII. None for an open development daemon. */
+    plim_bytes token;
+    /** Allow cleartext to a host that is not this machine: code, output and token are then readable
+     * on the way. */
+    bool insecure_http;
+    /** Bounds a whole exchange, from name resolution to the last byte of the answer; 0 takes
+     * PLIM_REQUEST_TIMEOUT_MS. */
+    int64_t request_timeout_ms;
+    /** PEM file of the authorities to trust in place of the system's. */
+    plim_bytes ca_file;
+} plim_client_options;
+
+/**
+ * Open a handle for a daemon; nothing is sent and no connection is made. Errors:
+ * PLIM_E_INVALID_BASE_URL, PLIM_E_INSECURE_HTTP (cleartext to another machine),
+ * PLIM_E_INVALID_OPTION. The token is copied, never printed, and wiped with the handle.
+ */
+PLIM_API plim_status plim_sandbox_connect(const plim_client_options *options, plim_sandbox **out,
+                                          plim_error *err);
+
+/** How a session ended; numbered as on the wire. OPEN on an error that does not speak of a session.
+ */
+typedef enum {
+    PLIM_SESSION_OPEN = 0,
+    PLIM_SESSION_CLOSED = 1,
+    PLIM_SESSION_EXPIRED = 2,
+    PLIM_SESSION_DISK_EXCEEDED = 3,
+    PLIM_SESSION_MAIN_PROCESS_ENDED = 4,
+    PLIM_SESSION_BOUNDARY_FAILED = 5,
+    PLIM_SESSION_SANDBOX_CHANGED = 6,
+    PLIM_SESSION_SHUTDOWN = 7,
+    PLIM_SESSION_REPLACED = 8,
+    PLIM_SESSION_NOT_FOUND = 9,
+    PLIM_SESSION_UNCLAIMED = 10,
+    PLIM_SESSION_UNKNOWN = 255 /**< it ended, for a reason this library does not know */
+} plim_session_end;
+
+/** The name of a session's end, e.g. `"disk_exceeded"`. */
+PLIM_API const char *plim_session_end_name(plim_session_end end);
+
+/** @name What a daemon's answer adds to an error. Borrowed from the error. */
+/**@{*/
+/** Did an answer come that cannot be tied to this request? Then nothing it claimed is believed. */
+PLIM_API bool plim_error_answer_not_bound(const plim_error *err);
+PLIM_API plim_session_end plim_error_session_end(const plim_error *err);
+/** One sentence on why the session ended; `""` when there is none. */
+PLIM_API const char *plim_error_session_end_detail(const plim_error *err);
+/** The record of a session's call that may have run and got no answer, as the daemon states it;
+ * NULL without one. */
+PLIM_API const plim_record *plim_error_record(const plim_error *err);
+/** The error that came before this one; NULL without one. */
+PLIM_API const plim_error *plim_error_cause(const plim_error *err);
+/**@}*/
+
+/** @name Exchanges as bytes: binary `RunRequest` and `RunResponse`. Nothing is sent. */
+/**@{*/
+/** The digests that a record must state of these messages. PLIM_E_MALFORMED when the bytes are not
+ * such a message; `out` is then `""`. */
+PLIM_API plim_status plim_request_digest(plim_bytes request, char out[PLIM_DIGEST_HEX_SIZE]);
+PLIM_API plim_status plim_result_digest(plim_bytes response, char out[PLIM_DIGEST_HEX_SIZE]);
+
+/**
+ * Check an answer of a single run against its request as a client does: same kind, record, digests,
+ * evidence, floor, rule. PLIM_OK: `*out` is the record, freed with plim_record_free.
+ */
+PLIM_API plim_status plim_check_exchange(plim_bytes request, plim_bytes response, plim_record **out,
+                                         plim_error *err);
+/**@}*/
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,223 @@
+/*
+ * Exchanges as bytes: the digests and checks of binary messages, without a network. A stored
+ * request may be one that no daemon would serve, so it is described as it stands and not validated
+ * first.
+ */
+#include "client/client.h"
+
+enum { EXCHANGE_BYTES_MAX = 160 * 1024 * 1024 };
+
+static const plim_file *files_of(base_arena *arena, wire_project_file *const *in, size_t count)
+{
+    plim_file *files = base_arena_alloc(arena, count, sizeof(*files));
+    for (size_t i = 0; files && i < count; i++)
+        files[i] = (plim_file){in[i]->path, in[i]->content};
+    return files;
+}
+
+static bool describe_javascript(base_arena *arena, const wire_java_script_run *in,
+                                record_request *out)
+{
+    plim_javascript_request *made = base_arena_alloc(arena, 1, sizeof(*made));
+    if (!made)
+        return false;
+    made->code = in->code;
+    made->grant_profile = in->grant_profile;
+    out->kind = PLIM_KIND_JAVASCRIPT;
+    out->javascript = made;
+    return true;
+}
+
+static bool describe_project(base_arena *arena, const wire_project_run *in, record_request *out)
+{
+    plim_project_request *made = base_arena_alloc(arena, 1, sizeof(*made));
+    const plim_file *files = files_of(arena, in->files, in->n_files);
+    if (!made || !files)
+        return false;
+    *made = (plim_project_request){.files = files,
+                                   .file_count = in->n_files,
+                                   .steps = in->steps,
+                                   .step_count = in->n_steps,
+                                   .artifacts = in->artifacts,
+                                   .artifact_count = in->n_artifacts,
+                                   .grant_profile = in->grant_profile};
+    out->kind = PLIM_KIND_PROJECT;
+    out->project = made;
+    return true;
+}
+
+static bool describe_cell(base_arena *arena, const wire_cell_run *in, record_request *out)
+{
+    record_cell *made = base_arena_alloc(arena, 1, sizeof(*made));
+    const plim_file *files = files_of(arena, in->files, in->n_files);
+    if (!made || !files)
+        return false;
+    *made = (record_cell){in->language, in->code, files, in->n_files};
+    out->kind = PLIM_KIND_CELL;
+    out->cell = made;
+    return true;
+}
+
+static bool describe_module(base_arena *arena, const wire_module_run *in, record_request *out,
+                            plim_error *err)
+{
+    size_t width = in->n_rows ? in->rows[0]->n_values : 0, count;
+    plim_module_request *made = base_arena_alloc(arena, 1, sizeof(*made));
+    double *values = base_size_mul(in->n_rows, width, &count)
+                         ? base_arena_alloc(arena, count, sizeof(*values))
+                         : NULL;
+    if (!made || !values)
+        return plim_refuse_nomem(err);
+    for (size_t i = 0; i < in->n_rows; i++) {
+        if (in->rows[i]->n_values != width)
+            return core_refuse_request(err, "the rows of the table have different widths");
+        if (width)
+            memcpy(values + i * width, in->rows[i]->values, width * sizeof(*values));
+    }
+    *made = (plim_module_request){.model = in->model,
+                                  .values = values,
+                                  .rows = in->n_rows,
+                                  .width = width,
+                                  .end_time = in->end_time,
+                                  .step = in->step};
+    out->kind = PLIM_KIND_MODULE;
+    out->module = made;
+    return true;
+}
+
+/* A mode without a name is outside the enum: record_check then says that the rule is malformed. */
+static plim_software_rule rule_of(const wire_software_rule *in)
+{
+    if (!in)
+        return (plim_software_rule){PLIM_RULE_NONE, NULL, 0};
+    plim_rule_mode mode = base_bytes_is(in->mode, "exact")      ? PLIM_RULE_EXACT
+                          : base_bytes_is(in->mode, "approved") ? PLIM_RULE_APPROVED
+                          : in->mode.len == 0                   ? PLIM_RULE_NONE
+                                                                : (plim_rule_mode)-1;
+    return (plim_software_rule){mode, in->identities, in->n_identities};
+}
+
+static bool describe_request(base_arena *arena, plim_bytes bytes, record_request *out,
+                             plim_error *err)
+{
+    const wire_run_request *in = wire_decode(arena, WIRE_PROTO, WIRE_TYPE(run_request), bytes, err);
+    if (!in)
+        return false;
+    *out = (record_request){.protocol = in->protocol,
+                            .minimum_isolation = in->minimum_isolation,
+                            .timeout_ms = in->timeout_ms,
+                            .software = rule_of(in->software_rule)};
+    bool made = true;
+    switch (in->payload_case) {
+    case PLIMSOLL__V1__RUN_REQUEST__PAYLOAD_JAVASCRIPT:
+        made = describe_javascript(arena, in->javascript, out);
+        break;
+    case PLIMSOLL__V1__RUN_REQUEST__PAYLOAD_PROJECT:
+        made = describe_project(arena, in->project, out);
+        break;
+    case PLIMSOLL__V1__RUN_REQUEST__PAYLOAD_MODULE:
+        return describe_module(arena, in->module, out, err);
+    case PLIMSOLL__V1__RUN_REQUEST__PAYLOAD_CELL:
+        made = describe_cell(arena, in->cell, out);
+        break;
+    default:
+        break;
+    }
+    return made || plim_refuse_nomem(err);
+}
+
+/* The result of an answer and the message it came in; NULL with an error. */
+static plim_result *read_response(base_arena *arena, plim_bytes bytes,
+                                  const wire_run_response **message, plim_error *err)
+{
+    *message = wire_decode(arena, WIRE_PROTO, WIRE_TYPE(run_response), bytes, err);
+    if (!*message)
+        return NULL;
+    plim_result *result = wire_read_result(*message);
+    if (!result)
+        plim_refuse_nomem(err);
+    return result;
+}
+
+plim_status plim_request_digest(plim_bytes request, char out[PLIM_DIGEST_HEX_SIZE])
+{
+    _cleanup_(base_arena_freep)
+    base_arena *arena = base_arena_new(EXCHANGE_BYTES_MAX);
+    _cleanup_error_ plim_error err = PLIM_ERROR_INIT;
+    record_request facts;
+    out[0] = '\0';
+    if (!arena)
+        return PLIM_E_NOMEM;
+    if (!describe_request(arena, request, &facts, &err))
+        return plim_error_status(&err);
+    return record_request_digest(&facts, out) ? PLIM_OK : PLIM_E_NOMEM;
+}
+
+plim_status plim_result_digest(plim_bytes response, char out[PLIM_DIGEST_HEX_SIZE])
+{
+    _cleanup_(base_arena_freep)
+    base_arena *arena = base_arena_new(EXCHANGE_BYTES_MAX);
+    _cleanup_error_ plim_error err = PLIM_ERROR_INIT;
+    const wire_run_response *message;
+    out[0] = '\0';
+    if (!arena)
+        return PLIM_E_NOMEM;
+    _cleanup_(core_result_freep)
+    plim_result *result = read_response(arena, response, &message, &err);
+    if (!result)
+        return plim_error_status(&err);
+    return record_result_digest(result, out) ? PLIM_OK : PLIM_E_NOMEM;
+}
+
+/* A record of its own, for the caller to keep. */
+static bool hand_over(const plim_record *record, plim_record **out, plim_error *err)
+{
+    base_arena *arena = base_arena_new(EXCHANGE_BYTES_MAX);
+    plim_record *copy = arena ? record_dup(arena, record) : NULL;
+    if (!copy) {
+        base_arena_free(arena);
+        return plim_refuse_nomem(err);
+    }
+    copy->arena = arena;
+    *out = copy;
+    return true;
+}
+
+static bool check_exchange(plim_bytes request, plim_bytes response, plim_record **out,
+                           plim_error *err)
+{
+    _cleanup_(base_arena_freep)
+    base_arena *arena = base_arena_new(EXCHANGE_BYTES_MAX);
+    record_request facts;
+    const wire_run_response *message;
+    char sha256[BASE_SHA256_HEX + 1];
+    if (!arena)
+        return plim_refuse_nomem(err);
+    if (!describe_request(arena, request, &facts, err))
+        return false;
+    _cleanup_(core_result_freep)
+    plim_result *result = read_response(arena, response, &message, err);
+    if (!result)
+        return false;
+    if (result->kind != facts.kind || !result->kind)
+        return plim_fail(err, PLIM_E_RESULT_KIND, PLIM_CODE_DATA_LOSS,
+                         "the answer holds no result of the request's kind");
+    plim_record *record = message->record ? wire_read_record(arena, message->record) : NULL;
+    if ((message->record && !record) || !record_request_digest(&facts, sha256))
+        return plim_refuse_nomem(err);
+    return record_check(&facts, sha256, result, record, NULL, err) && hand_over(record, out, err);
+}
+
+plim_status plim_check_exchange(plim_bytes request, plim_bytes response, plim_record **out,
+                                plim_error *err)
+{
+    plim_error local = PLIM_ERROR_INIT;
+    *out = NULL;
+    if (check_exchange(request, response, out, &local))
+        return PLIM_OK;
+    /* Whatever failed here, the exchange has been: no mark of a decoder or an allocation counts. */
+    plim_status status = plim_error_status(&local);
+    plim_fail(err, status, (plim_code)local.code, "%s", plim_error_message(&local));
+    plim_error_clear(&local);
+    return status;
+}

@@ -1,0 +1,564 @@
+/* What a client believes of an answer: binding, marks, classes, records, results. */
+#include "client/answer.h"
+
+#include "test_client_server.h"
+
+#include <math.h>
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+/* One exchange with a scripted server. */
+typedef struct outcome {
+    plim_status status;
+    plim_result *result;
+    plim_error err;
+    int requests, connections;
+} outcome;
+
+static outcome exchange_with(server_script *script, void *arg)
+{
+    outcome out = {.err = PLIM_ERROR_INIT};
+    server served;
+    server_start(&served, script, arg, NULL);
+    client *made = server_client(&served, 20000, "the-token");
+    out.status = run_snippet(made, "console.log(1)", &out.result, &out.err);
+    client_free(made);
+    server_stop(&served);
+    out.requests = atomic_load(&served.requests);
+    out.connections = atomic_load(&served.connections);
+    return out;
+}
+
+static void release(outcome *it)
+{
+    plim_result_free(it->result);
+    plim_error_clear(&it->err);
+}
+
+#define expect_outcome(it, wanted, mark)                                                           \
+    do {                                                                                           \
+        if ((it).status != (wanted))                                                               \
+            fail_msg("%s instead of %s: %s", plim_status_name((it).status),                        \
+                     plim_status_name(wanted), plim_error_message(&(it).err));                     \
+        assert_int_equal(plim_error_not_dispatched(&(it).err), (mark));                            \
+        assert_int_equal((it).requests, 1);                                                        \
+    } while (0)
+
+static void a_good_answer_is_a_result(void **state)
+{
+    (void)state;
+    outcome it = exchange_with(server_good, NULL);
+    expect_outcome(it, PLIM_OK, PLIM_ND_NONE);
+    plim_bytes out = plim_result_stdout(it.result);
+    assert_int_equal(out.len, 14);
+    assert_memory_equal(out.data, "console.log(1)", 14);
+    assert_int_equal(plim_result_exit_code(it.result), 7);
+    assert_string_equal(plim_result_provider(it.result), "wasm");
+    assert_int_equal(plim_result_tier(it.result), PLIM_TIER_PROCESS);
+    const plim_record *record = plim_result_record(it.result);
+    assert_non_null(record);
+    assert_string_equal(plim_record_policy(record), "policy:1");
+    release(&it);
+}
+
+/* ---- binding ---- */
+
+static bool answer_with_ids(server_conn *conn, server_request *request)
+{
+    const char *form = conn->server->arg;
+    base_buf body;
+    server_run_answer(request, NULL, &body);
+    server_printf(conn,
+                  "HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\nContent-Length: %zu\r\n",
+                  body.len);
+    for (const char *c = form; *c; c++)
+        server_printf(conn, "plimsoll-request-id: %s\r\n",
+                      *c == 'g' ? request->id : "00000000000000000000000000000000");
+    server_printf(conn, "\r\n");
+    server_write(conn, body.data, body.len);
+    base_buf_free(&body);
+    return true;
+}
+
+static void an_answer_that_is_not_bound_is_not_believed(void **state)
+{
+    (void)state;
+    static char *const forms[] = {"", "b", "gg", "gb"}; /* none, wrong, twice, good and wrong */
+    for (size_t i = 0; i < PLIM_COUNT(forms); i++) {
+        outcome it = exchange_with(answer_with_ids, forms[i]);
+        expect_outcome(it, PLIM_E_ANSWER_NOT_BOUND, PLIM_ND_NONE);
+        assert_string_equal(plim_error_code(&it.err), "data_loss");
+        assert_non_null(it.result);
+        assert_null(plim_result_record(it.result));
+        release(&it);
+    }
+}
+
+static bool captured_refusal(server_conn *conn, server_request *request)
+{
+    (void)request;
+    static const char body[] =
+        "{\"code\":\"failed_precondition\",\"message\":\"weak\",\"details\":["
+        "{\"type\":\"plimsoll.v1.NotDispatched\",\"value\":\"CAU\"},"
+        "{\"type\":\"plimsoll.v1.SessionEnded\",\"value\":\"CAI\"}]}";
+    server_printf(
+        conn,
+        "HTTP/1.1 400 x\r\nContent-Type: application/json\r\nPlimsoll-Not-Dispatched: request\r\n"
+        "Plimsoll-Request-Id: ffffffffffffffffffffffffffffffff\r\nContent-Length: %zu\r\n\r\n%s",
+        sizeof(body) - 1, body);
+    return true;
+}
+
+static void a_captured_refusal_does_not_mark(void **state)
+{
+    (void)state;
+    outcome it = exchange_with(captured_refusal, NULL);
+    expect_outcome(it, PLIM_E_DISABLED, PLIM_ND_NONE);
+    assert_string_equal(plim_error_code(&it.err), "failed_precondition");
+    assert_string_equal(plim_error_message(&it.err), "weak");
+    assert_true(plim_error_answer_not_bound(&it.err));
+    assert_int_equal(plim_error_session_end(&it.err), PLIM_SESSION_OPEN);
+    assert_int_equal(plim_error_http_status(&it.err), 400);
+    release(&it);
+}
+
+/* ---- error answers ---- */
+
+typedef struct refusal {
+    int http;
+    const char *code, *more; /* code NULL: a body that is not ours */
+    const char *headers;
+    plim_status status;
+    const char *error_code;
+    plim_not_dispatched mark;
+} refusal;
+
+static bool refuse_as_told(server_conn *conn, server_request *request)
+{
+    const refusal *row = conn->server->arg;
+    char body[2048];
+    int length = row->code ? snprintf(body, sizeof(body), "{\"code\":\"%s\",\"message\":\"m\"%s}",
+                                      row->code, row->more)
+                           : snprintf(body, sizeof(body), "%s", row->more);
+    server_answer(conn, request, row->http, row->code ? "application/json" : "text/plain",
+                  row->headers ? row->headers : "", (plim_bytes){body, (size_t)length});
+    return true;
+}
+
+#define DETAIL(type, value) "{\"type\":\"plimsoll.v1." type "\",\"value\":\"" value "\"}"
+#define DETAILS(list)       ",\"details\":[" list "]"
+#define MARK(value)         DETAILS(DETAIL("NotDispatched", value))
+#define ENDED               DETAIL("SessionEnded", "CAI")
+
+static void each_refusal_has_its_class_and_mark(void **state)
+{
+    (void)state;
+    static const refusal rows[] = {
+        {400, "failed_precondition", DETAILS(ENDED), NULL, PLIM_E_SESSION_ENDED, NULL,
+         PLIM_ND_NONE},
+        {400, "failed_precondition", MARK("CAU"), NULL, PLIM_E_INSUFFICIENT_ISOLATION, NULL,
+         PLIM_ND_ISOLATION},
+        {400, "failed_precondition", MARK("CAc"), NULL, PLIM_E_SOFTWARE_MISMATCH, NULL,
+         PLIM_ND_ENVIRONMENT},
+        {400, "failed_precondition", MARK("CAQ"), NULL, PLIM_E_DISABLED, NULL, PLIM_ND_UNSUPPORTED},
+        {400, "failed_precondition", "", NULL, PLIM_E_DISABLED, NULL, PLIM_ND_NONE},
+        {501, "unimplemented", MARK("CAM"), NULL, PLIM_E_PROTOCOL_MISMATCH, NULL, PLIM_ND_PROTOCOL},
+        {501, "unimplemented", MARK("CAQ="), NULL, PLIM_E_UNSUPPORTED, NULL, PLIM_ND_UNSUPPORTED},
+        {501, "unimplemented", "", NULL, PLIM_E_UNSUPPORTED, NULL, PLIM_ND_NONE},
+        {429, "resource_exhausted", MARK("CAY"), NULL, PLIM_E_AT_CAPACITY, NULL, PLIM_ND_CAPACITY},
+        {400, "invalid_argument", MARK("CAE"), NULL, PLIM_E_INVALID_REQUEST, NULL, PLIM_ND_REQUEST},
+        {400, "invalid_argument", "", NULL, PLIM_E_INVALID_REQUEST, NULL, PLIM_ND_NONE},
+        {499, "canceled", MARK("CAY"), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_CAPACITY},
+        {504, "deadline_exceeded", "", NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
+        {404, "not_found", DETAILS(ENDED), NULL, PLIM_E_SESSION_ENDED, NULL, PLIM_ND_NONE},
+        {403, "permission_denied", MARK("CAI"), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_PERMISSION},
+        {500, "internal", "", NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
+        /* a reason without a name; a type with an address before it; what does not decode */
+        {500, "internal", MARK("CGM"), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_UNKNOWN},
+        {500, "internal", MARK(""), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_UNKNOWN},
+        {500, "internal",
+         DETAILS("{\"type\":\"a.example/plimsoll.v1.NotDispatched\",\"value\":\"CAY\"}"), NULL,
+         PLIM_E_REMOTE, NULL, PLIM_ND_CAPACITY},
+        {500, "internal", MARK("CA"), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
+        {500, "internal", MARK("C*Y"), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
+        {500, "internal", DETAILS("{\"type\":\"plimsoll.v1.NotDispatched\"}"), NULL, PLIM_E_REMOTE,
+         NULL, PLIM_ND_NONE},
+        {500, "internal", DETAILS("{\"type\":\"plimsoll.v1.NotDispatched\",\"value\":7}"), NULL,
+         PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
+        {500, "internal", DETAILS("7,[],null,{\"type\":8}"), NULL, PLIM_E_REMOTE, NULL,
+         PLIM_ND_NONE},
+        {500, "internal", ",\"details\":{\"type\":\"plimsoll.v1.NotDispatched\",\"value\":\"CAY\"}",
+         NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
+        /* the first of a kind counts, even when it does not decode */
+        {500, "internal",
+         DETAILS(DETAIL("NotDispatched", "CAI") "," DETAIL("NotDispatched", "CAE")), NULL,
+         PLIM_E_REMOTE, NULL, PLIM_ND_PERMISSION},
+        {500, "internal", DETAILS(DETAIL("NotDispatched", "CA") "," DETAIL("NotDispatched", "CAE")),
+         NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
+        /* the header speaks where no detail does */
+        {404, NULL, "404 page not found", "Plimsoll-Not-Dispatched: unsupported\r\n",
+         PLIM_E_UNSUPPORTED, "unimplemented", PLIM_ND_UNSUPPORTED},
+        {404, NULL, "", "Plimsoll-Not-Dispatched: unknown\r\n", PLIM_E_UNSUPPORTED, "unimplemented",
+         PLIM_ND_NONE},
+        {404, NULL, "", "Plimsoll-Not-Dispatched: bogus\r\n", PLIM_E_UNSUPPORTED, "unimplemented",
+         PLIM_ND_NONE},
+        {404, NULL, "", "Plimsoll-Not-Dispatched: request\r\nPlimsoll-Not-Dispatched: request\r\n",
+         PLIM_E_UNSUPPORTED, "unimplemented", PLIM_ND_NONE},
+        {403, "permission_denied", MARK("CAI"), "Plimsoll-Not-Dispatched: request\r\n",
+         PLIM_E_REMOTE, NULL, PLIM_ND_PERMISSION},
+        {403, "permission_denied", MARK("CA"), "Plimsoll-Not-Dispatched: request\r\n",
+         PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
+        {403, "permission_denied", DETAILS(ENDED), "Plimsoll-Not-Dispatched: request\r\n",
+         PLIM_E_SESSION_ENDED, NULL, PLIM_ND_REQUEST},
+        /* bodies that are not ours: the status decides */
+        {400, NULL, "<html>", NULL, PLIM_E_REMOTE, "internal", PLIM_ND_NONE},
+        {401, NULL, "", NULL, PLIM_E_REMOTE, "unauthenticated", PLIM_ND_NONE},
+        {403, NULL, "[]", NULL, PLIM_E_REMOTE, "permission_denied", PLIM_ND_NONE},
+        {429, NULL, "{", NULL, PLIM_E_REMOTE, "unavailable", PLIM_ND_NONE},
+        {502, NULL, "\"internal\"", NULL, PLIM_E_REMOTE, "unavailable", PLIM_ND_NONE},
+        {503, NULL, "{\"code\":7}", NULL, PLIM_E_REMOTE, "unavailable", PLIM_ND_NONE},
+        {504, NULL, "{\"code\":\"ok\"}", NULL, PLIM_E_REMOTE, "unavailable", PLIM_ND_NONE},
+        {418, NULL, "{\"code\":\"teapot\"}", NULL, PLIM_E_REMOTE, "unknown", PLIM_ND_NONE},
+        {500, NULL, "{\"code\":\"internal\",\"code\":\"internal\"}", NULL, PLIM_E_REMOTE, "unknown",
+         PLIM_ND_NONE},
+        {201, NULL, "", NULL, PLIM_E_REMOTE, "unknown", PLIM_ND_NONE},
+    };
+    for (size_t i = 0; i < PLIM_COUNT(rows); i++) {
+        outcome it = exchange_with(refuse_as_told, (void *)(uintptr_t)&rows[i]);
+        if (it.status != rows[i].status || plim_error_not_dispatched(&it.err) != rows[i].mark)
+            print_error("row %zu: %s %s\n", i, plim_status_name(it.status),
+                        plim_error_message(&it.err));
+        expect_outcome(it, rows[i].status, rows[i].mark);
+        assert_string_equal(plim_error_code(&it.err),
+                            rows[i].error_code ? rows[i].error_code : rows[i].code);
+        assert_int_equal(plim_error_http_status(&it.err), rows[i].http);
+        assert_null(it.result);
+        assert_false(plim_error_answer_not_bound(&it.err));
+        release(&it);
+    }
+}
+
+static void a_message_is_the_daemons_or_the_status(void **state)
+{
+    (void)state;
+    refusal row = {500,
+                   NULL,
+                   "{\"code\":\"internal\",\"message\":\"no \\u001b[31m the-token \\n\"}",
+                   NULL,
+                   PLIM_E_REMOTE,
+                   "internal",
+                   PLIM_ND_NONE};
+    outcome it = exchange_with(refuse_as_told, &row);
+    assert_string_equal(plim_error_message(&it.err), "no  [31m ***  ");
+    release(&it);
+    row.more = "{\"code\":\"internal\"}";
+    it = exchange_with(refuse_as_told, &row);
+    assert_string_equal(plim_error_message(&it.err), "HTTP 500");
+    release(&it);
+}
+
+static void a_session_end_never_reads_open(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more;
+        plim_session_end end;
+        const char *detail;
+    } rows[] = {
+        {DETAILS(DETAIL("SessionEnded", "CAI")), PLIM_SESSION_EXPIRED, ""},
+        {DETAILS(DETAIL("SessionEnded", "CAg")), PLIM_SESSION_REPLACED, ""},
+        {DETAILS(DETAIL("SessionEnded", "CAo")), PLIM_SESSION_UNCLAIMED, ""},
+        {DETAILS(DETAIL("SessionEnded", "CAkSHnNlc3Npb24gdW5rbm93biB0byB0aGlzIGNhbGxlcg")),
+         PLIM_SESSION_NOT_FOUND, "session unknown to this caller"},
+        {DETAILS(DETAIL("SessionEnded", "CCo")), PLIM_SESSION_UNKNOWN, ""},
+        {DETAILS(DETAIL("SessionEnded", "")), PLIM_SESSION_UNKNOWN, ""},
+        {DETAILS(DETAIL("SessionEnded", "CA")), PLIM_SESSION_OPEN, ""},
+    };
+    for (size_t i = 0; i < PLIM_COUNT(rows); i++) {
+        refusal row = {404, "not_found", rows[i].more, NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE};
+        outcome it = exchange_with(refuse_as_told, &row);
+        assert_int_equal(plim_error_session_end(&it.err), rows[i].end);
+        assert_string_equal(plim_error_session_end_detail(&it.err), rows[i].detail);
+        release(&it);
+    }
+    assert_string_equal(plim_session_end_name(PLIM_SESSION_DISK_EXCEEDED), "disk_exceeded");
+    assert_string_equal(plim_session_end_name(PLIM_SESSION_UNKNOWN), "unknown");
+}
+
+/* {1: {1: 3, 4: "wasm"}}: the record of an unanswered call, as far as it goes */
+#define UNANSWERED DETAIL("UnansweredCall", "CggIAyIEd2FzbQ==")
+
+static void a_marked_error_has_no_record(void **state)
+{
+    (void)state;
+    refusal row = {500, "internal", DETAILS(UNANSWERED), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE};
+    outcome it = exchange_with(refuse_as_told, &row);
+    expect_outcome(it, PLIM_E_REMOTE, PLIM_ND_NONE);
+    const plim_record *record = plim_error_record(&it.err);
+    assert_non_null(record);
+    assert_int_equal(plim_record_version(record), 3);
+    assert_string_equal(plim_record_provider(record), "wasm");
+    release(&it);
+    row.more = DETAILS(UNANSWERED "," DETAIL("NotDispatched", "CAY"));
+    it = exchange_with(refuse_as_told, &row);
+    assert_int_equal(plim_error_not_dispatched(&it.err), PLIM_ND_CAPACITY);
+    assert_null(plim_error_record(&it.err));
+    release(&it);
+}
+
+/* ---- successes that do not check ---- */
+
+static bool answer_spoiled(server_conn *conn, server_request *request)
+{
+    base_buf body;
+    server_run_answer(request, conn->server->arg, &body);
+    server_answer(conn, request, 200, "application/proto; x=y", "", base_buf_bytes(&body));
+    base_buf_free(&body);
+    return true;
+}
+
+#define SPOIL(name, type, var, ...)                                                                \
+    static void name(type *var)                                                                    \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
+SPOIL(no_record, wire_run_response, m, m->record = NULL)
+SPOIL(version_1, plim_record, r, r->version = 1; r->software_identity = r->software_rule_id = "")
+SPOIL(version_3, plim_record, r, r->version = 3)
+SPOIL(version_4, plim_record, r, r->version = 4)
+SPOIL(unanswered, plim_record, r, r->unanswered = "internal")
+SPOIL(other_request, plim_record, r, r->request_sha256 = r->result_sha256)
+SPOIL(other_result, plim_record, r, r->result_sha256 = r->request_sha256)
+SPOIL(other_output, wire_run_response, m, m->javascript->stdout = PLIM_LIT("x"))
+SPOIL(other_exit, wire_run_response, m, m->javascript->exit_code = 0)
+SPOIL(other_provider, plim_record, r, r->provider = "docker")
+SPOIL(other_tier, plim_record, r, r->isolation = "vm")
+SPOIL(answered_tier, wire_run_response, m, m->isolation = PLIM_LIT("vm"))
+SPOIL(other_environment, plim_record, r, r->environment = "e")
+SPOIL(other_software, plim_record, r, r->software_identity = "s")
+SPOIL(other_rule, plim_record, r, r->software_rule_id = "exact:s")
+SPOIL(unsealed, plim_record, r, r->started_unix_ms++)
+SPOIL(no_digest, plim_record, r, r->record_sha256 = "")
+SPOIL(in_session, plim_record, r, r->session = "s")
+SPOIL(numbered, plim_record, r, r->sequence = 1)
+SPOIL(chained, plim_record, r, r->previous_sha256 = r->request_sha256)
+SPOIL(tier_none, plim_result, r, r->isolation = "none")
+SPOIL(tier_unknown, plim_result, r, r->isolation = "hypervisor")
+SPOIL(tier_nothing, plim_result, r, r->isolation = "")
+
+static void each_line_of_the_check_is_met(void **state)
+{
+    (void)state;
+    static const struct {
+        server_spoiler spoiler;
+        plim_status status;
+    } rows[] = {
+        {{.message = no_record}, PLIM_E_NO_RECORD},
+        {{.record = version_1}, PLIM_E_RECORD_VERSION},
+        {{.record = version_3}, PLIM_E_RECORD_VERSION},
+        {{.record = version_4}, PLIM_E_RECORD_VERSION},
+        {{.record = unanswered}, PLIM_E_RECORD_MISMATCH},
+        {{.record = other_request}, PLIM_E_RECORD_MISMATCH},
+        {{.record = other_result}, PLIM_E_RECORD_MISMATCH},
+        {{.message = other_output}, PLIM_E_RECORD_MISMATCH},
+        {{.message = other_exit}, PLIM_E_RECORD_MISMATCH},
+        {{.record = other_provider}, PLIM_E_RECORD_MISMATCH},
+        {{.record = other_tier}, PLIM_E_RECORD_MISMATCH},
+        {{.message = answered_tier}, PLIM_E_RECORD_MISMATCH},
+        {{.record = other_environment}, PLIM_E_RECORD_MISMATCH},
+        {{.record = other_software}, PLIM_E_RECORD_MISMATCH},
+        {{.record = other_rule}, PLIM_E_RECORD_MISMATCH},
+        {{.sealed = unsealed}, PLIM_E_RECORD_MISMATCH},
+        {{.sealed = no_digest}, PLIM_E_RECORD_MISMATCH},
+        {{.record = in_session}, PLIM_E_RECORD_MISMATCH},
+        {{.record = numbered}, PLIM_E_RECORD_MISMATCH},
+        {{.record = chained}, PLIM_E_RECORD_MISMATCH},
+        {{.result = tier_none}, PLIM_E_ISOLATION_EVIDENCE},
+        {{.result = tier_unknown}, PLIM_E_ISOLATION_EVIDENCE},
+        {{.result = tier_nothing}, PLIM_E_ISOLATION_EVIDENCE},
+    };
+    for (size_t i = 0; i < PLIM_COUNT(rows); i++) {
+        outcome it = exchange_with(answer_spoiled, (void *)(uintptr_t)&rows[i].spoiler);
+        if (it.status != rows[i].status)
+            print_error("row %zu\n", i);
+        expect_outcome(it, rows[i].status, PLIM_ND_NONE);
+        assert_string_equal(plim_error_code(&it.err), "data_loss");
+        assert_non_null(it.result);
+        assert_null(plim_result_record(it.result));
+        release(&it);
+    }
+}
+
+static void no_result(wire_run_response *m)
+{
+    m->result_case = 0;
+    m->record = NULL; /* the kind is reported, though the record is missing too */
+}
+
+static wire_cell_result cell = {.base = WIRE_BASE(cell_result)};
+
+static void a_cell(wire_run_response *m)
+{
+    m->result_case = PLIMSOLL__V1__RUN_RESPONSE__RESULT_CELL;
+    m->cell = &cell;
+}
+
+static void an_answer_of_another_kind_has_no_result(void **state)
+{
+    (void)state;
+    static const server_spoiler spoilers[] = {{.message = no_result}, {.message = a_cell}};
+    for (size_t i = 0; i < PLIM_COUNT(spoilers); i++) {
+        outcome it = exchange_with(answer_spoiled, (void *)(uintptr_t)&spoilers[i]);
+        expect_outcome(it, PLIM_E_RESULT_KIND, PLIM_ND_NONE);
+        assert_string_equal(plim_error_code(&it.err), "data_loss");
+        assert_null(it.result);
+        release(&it);
+    }
+}
+
+/* ---- answers that cannot be read ---- */
+
+typedef struct raw_answer {
+    const char *type;
+    plim_bytes body;
+} raw_answer;
+
+static bool answer_raw(server_conn *conn, server_request *request)
+{
+    const raw_answer *raw = conn->server->arg;
+    server_answer(conn, request, 200, raw->type, "", raw->body);
+    return true;
+}
+
+static void what_does_not_decode_is_malformed(void **state)
+{
+    (void)state;
+    static char deep[200000]; /* start-group of an unknown field, without end */
+    memset(deep, 0x7B, sizeof(deep));
+    static const raw_answer rows[] = {
+        {"application/json", PLIM_LIT("{}")},
+        {"text/html", PLIM_LIT("<html>")},
+        {"application/proto", PLIM_LIT("\x0A\x05"
+                                       "ab")},           /* shorter than it says */
+        {"application/proto", PLIM_LIT("\x0A\x01\xFF")}, /* a string that is not UTF-8 */
+        {"application/proto", PLIM_LIT("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01")},
+        {"application/proto", {deep, sizeof(deep)}},
+    };
+    for (size_t i = 0; i < PLIM_COUNT(rows); i++) {
+        outcome it = exchange_with(answer_raw, (void *)(uintptr_t)&rows[i]);
+        if (it.status != PLIM_E_MALFORMED)
+            print_error("row %zu: %s\n", i, plim_error_message(&it.err));
+        expect_outcome(it, PLIM_E_MALFORMED, PLIM_ND_NONE);
+        assert_string_equal(plim_error_code(&it.err), "internal");
+        assert_null(it.result);
+        release(&it);
+    }
+}
+
+/* ---- module ---- */
+
+static double from_bits(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static void special_outputs(plim_result *result)
+{
+    static double outputs[5];
+    static core_module_row row = {5, outputs, 5};
+    outputs[0] = from_bits(UINT64_C(0xfff8000000000001));
+    outputs[1] = INFINITY;
+    outputs[2] = -INFINITY;
+    outputs[3] = -0.0;
+    outputs[4] = 1;
+    result->rows = &row;
+    result->row_count = result->width = 1;
+}
+
+static void special_numbers_check(void **state)
+{
+    (void)state;
+    server_spoiler spoiler = {.result = special_outputs};
+    server served;
+    server_start(&served, answer_spoiled, &spoiler, NULL);
+    client *made = server_client(&served, 20000, NULL);
+    double value = 1;
+    plim_module_request module = {
+        .model = PLIM_LIT("m"), .values = &value, .rows = 1, .width = 1, .end_time = 5, .step = 1};
+    core_request request = {
+        .kind = PLIM_KIND_MODULE, .options = &module.options, .module = &module};
+    run_ctx ctx = RUN_CTX_NONE;
+    plim_error err = PLIM_ERROR_INIT;
+    plim_result *result = NULL;
+    assert_true(client_run(made, &request, &ctx, &result, &err));
+    assert_true(isnan(result->rows[0].outputs[0]));
+    assert_true(signbit(result->rows[0].outputs[3]));
+    plim_result_free(result);
+    client_free(made);
+    server_stop(&served);
+}
+
+/* ---- describe ---- */
+
+static bool describe_protocol_2(server_conn *conn, server_request *request)
+{
+    static const char body[] = "\x0A\x06"
+                               "docker"
+                               "\x12\x06"
+                               "kernel"
+                               "\x18\x01\x48\x02";
+    server_answer(conn, request, 200, "application/proto", "",
+                  (plim_bytes){body, sizeof(body) - 1});
+    return true;
+}
+
+static void a_daemon_of_another_number_is_described_and_refused(void **state)
+{
+    (void)state;
+    server served;
+    server_start(&served, describe_protocol_2, NULL, NULL);
+    client *made = server_client(&served, 20000, NULL);
+    core_description about = {.provider = NULL};
+    plim_error err = PLIM_ERROR_INIT;
+    run_ctx ctx = RUN_CTX_NONE;
+    assert_false(client_describe(made, &ctx, &about, &err));
+    assert_int_equal(plim_error_status(&err), PLIM_E_PROTOCOL_MISMATCH);
+    assert_int_equal(plim_error_not_dispatched(&err), PLIM_ND_PROTOCOL);
+    assert_string_equal(about.provider, "docker");
+    assert_int_equal(about.tier, PLIM_TIER_KERNEL);
+    assert_true(about.supports[PLIM_KIND_PROJECT]);
+    client_free(made);
+    server_stop(&served);
+
+    server_start(&served, server_good, NULL, NULL);
+    made = server_client(&served, 20000, NULL);
+    assert_true(client_describe(made, &ctx, &about, &err));
+    assert_string_equal(about.provider, "wasm");
+    assert_string_equal(about.environment[PLIM_KIND_JAVASCRIPT].identity, "quickjs-wasm:sha256:00");
+    assert_int_equal(about.memory_mb, 256);
+    assert_false(about.supports[PLIM_KIND_PROJECT]);
+    client_free(made);
+    server_stop(&served);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_answer_is_a_result),
+        cmocka_unit_test(an_answer_that_is_not_bound_is_not_believed),
+        cmocka_unit_test(a_captured_refusal_does_not_mark),
+        cmocka_unit_test(each_refusal_has_its_class_and_mark),
+        cmocka_unit_test(a_message_is_the_daemons_or_the_status),
+        cmocka_unit_test(a_session_end_never_reads_open),
+        cmocka_unit_test(a_marked_error_has_no_record),
+        cmocka_unit_test(each_line_of_the_check_is_met),
+        cmocka_unit_test(an_answer_of_another_kind_has_no_result),
+        cmocka_unit_test(what_does_not_decode_is_malformed),
+        cmocka_unit_test(special_numbers_check),
+        cmocka_unit_test(a_daemon_of_another_number_is_described_and_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -91,7 +91,9 @@ static bool fail_ssl(plim_error *err, const char *what, const char *file)
 /* A key under a passphrase is refused, not asked about: there is nobody at a terminal. */
 static int no_passphrase(char *out, int size, int for_writing, void *arg)
 {
-    (void)out, (void)size, (void)for_writing, (void)arg;
+    (void)for_writing, (void)arg;
+    if (size > 0)
+        out[0] = '\0';
     return -1;
 }
 

@@ -95,6 +95,16 @@ def test_24_killed_from_outside(host, worker):
     assert os.WTERMSIG(host.exit_status(worker)) == signal.SIGKILL
 
 
+def test_a_fault_outside_the_guests_memory_is_a_crash(host, worker):
+    """No guest can cause one, so the signal is sent; what counts is that it is not reported as a trap."""
+    worker.start("console.log(1); for (;;);")
+    worker.expect(b"O")
+    os.kill(worker.pid, signal.SIGSEGV)
+    with pytest.raises(Gone):
+        worker.receive()
+    assert os.WIFSIGNALED(host.exit_status(worker))
+
+
 def test_24_host_killed_takes_its_workers():
     with Host() as host:
         host.ready()

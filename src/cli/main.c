@@ -57,9 +57,12 @@ bool cli_begin(int argc, char **argv, cli_options *out, int *status)
  */
 static void reserve_standard_descriptors(void)
 {
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0)
-            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0)
+            continue;
+        int opened = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+        (void)opened; /* the lowest free number, so `fd`; it stays open */
+    }
 }
 
 static int print_version(void)

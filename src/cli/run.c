@@ -141,13 +141,22 @@ static void add_ending(base_buf *line, const plim_result *result)
         base_buf_printf(line, "exit code %d", (int)plim_result_exit_code(result));
 }
 
+static void add_duration(base_buf *line, const plim_result *result)
+{
+    int64_t ns = plim_result_duration_ns(result);
+    if (ns > 0 && ns < 10 * BASE_NS_PER_MS)
+        base_buf_printf(line, ", %.1f ms", (double)ns / (double)BASE_NS_PER_MS);
+    else
+        base_buf_printf(line, ", %" PRId64 " ms", plim_result_duration_ms(result));
+}
+
 static void say_summary(const plim_result *result, bool json)
 {
     _cleanup_buf_ base_buf line = BASE_BUF_INIT(1024);
     base_buf_printf(&line, "%splimsoll: provider %s, tier %s, ", line_break(result, json),
                     plim_result_provider(result), plim_result_isolation(result));
     add_ending(&line, result);
-    base_buf_printf(&line, ", %" PRId64 " ms", plim_result_duration_ms(result));
+    add_duration(&line, result);
     if (plim_result_limit_reached(result)[0])
         base_buf_printf(&line, ", limit reached: %s", plim_result_limit_reached(result));
     if (plim_result_stdout_truncated(result))

@@ -59,7 +59,8 @@ static bool read_tier(const core_setting *setting, plim_bytes value, plim_tier *
 
 static bool read_name(const core_setting *setting, plim_bytes value, char out[32], plim_error *err)
 {
-    if (value.len >= 32)
+    /* A NUL would end the name early, and "wasm\0x" is not "wasm". */
+    if (value.len >= 32 || memchr(value.data, '\0', value.len))
         return refuse_value(err, setting, value, setting->range_text);
     for (size_t i = 0; i < value.len; i++)
         out[i] = value.data[i] >= 'A' && value.data[i] <= 'Z' ? (char)(value.data[i] + 32)

@@ -50,7 +50,7 @@ static inline uint32_t *wire_case(void *message, const wire_field *field)
 /* Bytes of one value of the field in memory. */
 size_t wire_value_size(const wire_field *field);
 
-/* Note that the singular field has a value, where that is kept apart from the value. */
+/* Note that the singular field is set, where that is kept apart from its value: in a oneof. */
 void wire_mark_present(void *message, const wire_field *field);
 
 /* Is there anything to encode: a list with elements, the set member of a oneof, a set message, a

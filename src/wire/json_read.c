@@ -278,7 +278,7 @@ static bool read_list(struct reader *r, const wire_type *type, const wire_field 
             return false;
     }
     r->depth--;
-    plim_bytes made = {r->elements.data + start, count * size}, kept = {0};
+    plim_bytes made = {count ? r->elements.data + start : NULL, count * size}, kept = {0};
     if (count && !base_arena_dup(r->arena, made, &kept))
         return plim_refuse_nomem(r->err);
     r->elements.len = start;
@@ -345,6 +345,8 @@ static bool read_message(struct reader *r, const wire_type *type, void *message)
 bool wire_json_read(base_arena *arena, const wire_type *type, plim_bytes in, void *message,
                     plim_error *err)
 {
+    if (!in.data)
+        in = PLIM_LIT("");
     struct reader r = {.lexer = {in.data, in.data, in.data + in.len, NULL},
                        .arena = arena,
                        .elements = BASE_BUF_INIT(WIRE_DECODE_BYTES_MAX),

@@ -19,7 +19,7 @@ PLIMSOLL = ROOT / "build/bin/plimsoll"
 VERBS = ("run", "describe", "doctor", "help")
 CODE_BYTES_MAX = 262144  # include/plimsoll/request.h
 ENDLESS = "for (;;);"
-SUMMARY = re.compile(r"plimsoll: provider wasm, tier process, (exit code (?P<code>\d+)|timed out), \d+ ms(?P<rest>.*)")
+SUMMARY = re.compile(r"plimsoll: provider wasm, tier process, (exit code (?P<code>\d+)|timed out), [\d.]+ ms(?P<rest>.*)")
 
 
 def environment(**settings):
@@ -174,7 +174,7 @@ def test_an_unknown_provider_is_refused():
     (b"'\xff'", "UTF-8"),
     (b"'\xed\xa0\x80'", "UTF-8"),
     (b" " * (CODE_BYTES_MAX + 1), str(CODE_BYTES_MAX)),
-])
+], ids=["empty", "nul", "not-utf-8", "surrogate", "too-long"])
 def test_bad_code_is_refused(tmp_path, code, words):
     source = tmp_path / "code.js"
     source.write_bytes(code)
@@ -572,9 +572,9 @@ def ticks_of(pid):
 
 def start_endless_run(*flags, **streams):
     """A run in the middle of its loop, and the pid of its worker host."""
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
     process = subprocess.Popen([PLIMSOLL, "run", *flags, "--timeout", "25s", "-e", "console.log('in');" + ENDLESS],
-                               stdin=subprocess.DEVNULL, env=environment(SANDBOX_PROVIDER="wasm"),
-                               **({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams))
+                               env=environment(SANDBOX_PROVIDER="wasm"), **streams)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:

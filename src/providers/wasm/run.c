@@ -26,7 +26,7 @@ static void capture(wasm_stream *stream, plim_bytes piece)
 {
     size_t room = stream->kept.max - stream->kept.len;
     plim_bytes kept = {piece.data, piece.len < room ? piece.len : room};
-    if (kept.len < piece.len || !base_buf_add(&stream->kept, kept))
+    if (!base_buf_add(&stream->kept, kept) || kept.len < piece.len)
         stream->truncated = true;
 }
 

@@ -55,7 +55,7 @@ static void note_floor(daemon_script *script, const server_request *request)
 
 static bool serve(server_conn *conn, server_request *request)
 {
-    daemon_script *script = conn->server->arg;
+    daemon_script *script = (daemon_script *)conn->server->arg;
     if (strstr(request->path, "/Describe")) {
         core_description about; /* as it was when it was asked for */
         CHANGE(about = script->about);
@@ -323,7 +323,7 @@ static void prefer_ranks_and_keeps_order_among_equals(void **state)
 
 static bool refuse_with(server_conn *conn, server_request *request)
 {
-    daemon_script *script = conn->server->arg;
+    daemon_script *script = (daemon_script *)conn->server->arg;
     char body[256];
     const char *refusal;
     CHANGE({
@@ -469,7 +469,7 @@ static void a_lost_answer_is_not_sent_elsewhere(void **state)
 
 static bool refuse_a_floor(server_conn *conn, server_request *request)
 {
-    daemon_script *script = conn->server->arg;
+    daemon_script *script = (daemon_script *)conn->server->arg;
     assert_int_equal(atomic_load(&script->floor), PLIM_TIER_KERNEL);
     CHANGE(script->refusal = "CAU");
     return refuse_with(conn, request);
@@ -582,7 +582,7 @@ static void an_old_description_is_asked_again(void **state)
     plim_pool *pool;
     assert_int_equal(plim_pool_new(it->backends, 1, 1, &pool, NULL), PLIM_OK);
     plim_info *info;
-    struct timespec pause = {0, 5 * 1000 * 1000};
+    struct timespec pause = {0, 5000000L};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(plim_pool_describe(pool, PLIM_LIT("first"), NULL, &info, NULL), PLIM_OK);
         assert_string_equal(plim_info_provider(info), "wasm");

@@ -52,6 +52,11 @@ enum {
     X(doctor, "", 0, CLI_JSON, "say which tiers this machine can offer, and on what evidence",     \
       "Starts the wasm provider and runs its startup test; looks at everything else without "      \
       "using it. Needs no network. Exit status 1 means that no tier can be offered.")              \
+    X(callers, "COMMAND --file PATH [FLAGS]", 0, 0,                                                \
+      "make, list and retire the callers of a daemon in its registry file",                        \
+      "Works offline. The commands are create, import, limit, list, rotate and revoke; "           \
+      "`plimsoll callers help` has their flags. Exit status 1 means that the file is as it was, "  \
+      "unless the message says otherwise.")                                                        \
     X(help, "[VERB]", 1, CLI_MARKDOWN | CLI_SETTINGS_MARKDOWN,                                     \
       "print this, or the help of a verb", "")
 

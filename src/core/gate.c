@@ -88,10 +88,15 @@ void core_gate_free(core_gate *gate)
     base_free(gate);
 }
 
+bool core_gate_preflight(core_gate *gate, const run_ctx *ctx, plim_error *err)
+{
+    return gate->provider->ops->preflight(gate->provider, ctx, err);
+}
+
 bool core_gate_ready(core_gate *gate, const run_ctx *ctx, plim_error *err)
 {
     const core_provider_ops *ops = gate->provider->ops;
-    if (!ops->preflight(gate->provider, ctx, err))
+    if (!core_gate_preflight(gate, ctx, err))
         return false;
     if (ops->smoke_test && !ops->smoke_test(gate->provider, ctx, err))
         return false;

@@ -557,6 +557,49 @@ static void a_slow_older_answer_does_not_replace_a_newer_one(void **state)
     assert_int_equal(atomic_load(&it->scripts[0].describes), 2);
 }
 
+/* Description of a daemon of protocol 2. */
+static bool describe_old(server_conn *conn, server_request *request)
+{
+    static const char body[] = "\x0A\x04wasm\x12\x07process\x48\x02";
+    server_answer(conn, request, 200, "application/proto", "",
+                  (plim_bytes){body, sizeof(body) - 1});
+    return true;
+}
+
+static void a_daemon_of_another_protocol_is_described_and_passed_over(void **state)
+{
+    fixture *it = *state;
+    server old;
+    server_start(&old, describe_old, NULL, NULL);
+    plim_client_options options = {.size = sizeof(options), .base_url = plim_bytes_of(old.url)};
+    plim_sandbox *sandbox;
+    plim_info *info;
+    plim_error err = PLIM_ERROR_INIT;
+    assert_int_equal(plim_sandbox_connect(&options, &sandbox, NULL), PLIM_OK);
+    assert_int_equal(plim_describe(sandbox, NULL, &info, &err), PLIM_E_PROTOCOL_MISMATCH);
+    assert_int_equal(plim_error_not_dispatched(&err), PLIM_ND_PROTOCOL);
+    assert_non_null(info);
+    assert_string_equal(plim_info_provider(info), "wasm");
+    plim_info_free(info);
+    plim_error_clear(&err);
+
+    plim_backend backends[] = {{PLIM_LIT("old"), sandbox}, it->backends[1]};
+    plim_pool *pool;
+    plim_javascript_request request = {.size = sizeof(request), .code = PLIM_LIT("1")};
+    plim_result *result;
+    plim_choice *choice;
+    assert_int_equal(plim_pool_new(backends, 2, 0, &pool, NULL), PLIM_OK);
+    assert_int_equal(plim_pool_run_javascript(pool, &request, NULL, NULL, &result, &choice, NULL),
+                     PLIM_OK);
+    assert_string_equal(plim_choice_backend(choice), "second");
+    assert_int_equal(plim_choice_retried_count(choice), 0);
+    plim_result_free(result);
+    plim_choice_free(choice);
+    plim_pool_free(pool);
+    plim_sandbox_free(sandbox);
+    server_stop(&old);
+}
+
 static void a_failed_description_is_asked_again(void **state)
 {
     fixture *it = *state;
@@ -638,6 +681,7 @@ int main(void)
         TEST(a_tier_that_dropped_is_met_by_the_floor_on_the_request),
         TEST(a_stale_environment_is_found_out_afterwards),
         TEST(a_slow_older_answer_does_not_replace_a_newer_one),
+        TEST(a_daemon_of_another_protocol_is_described_and_passed_over),
         TEST(a_failed_description_is_asked_again),
         TEST(an_old_description_is_asked_again),
         TEST(a_pool_is_checked),

@@ -63,7 +63,7 @@ static bool skip_value(struct reader *r);
 
 static bool skip_elements(struct reader *r, wire_json_kind end)
 {
-    bool empty;
+    bool empty = false;
     if (!open_nest(r, end, &empty))
         return false;
     for (bool more = !empty; more;) {
@@ -261,7 +261,7 @@ static bool read_list(struct reader *r, const wire_type *type, const wire_field 
 {
     if (wire_json_peek(&r->lexer) != WIRE_JSON_ARRAY)
         return misfit(r, field, "an array");
-    bool empty;
+    bool empty = false;
     if (!open_nest(r, WIRE_JSON_ARRAY_END, &empty))
         return false;
     size_t size = wire_value_size(field), start = r->elements.len, count = 0;
@@ -331,7 +331,7 @@ static bool read_message(struct reader *r, const wire_type *type, void *message)
 {
     if (type->n_fields > WIRE_FIELDS_MAX)
         return core_fail_internal(r->err, "%s has too many fields to decode", type->name);
-    bool empty;
+    bool empty = false;
     if (!open_nest(r, WIRE_JSON_OBJECT_END, &empty))
         return false;
     uint64_t seen = 0;

@@ -9,10 +9,14 @@
 #include <float.h>
 #include <math.h>
 
+/* Room for the names of 8 MiB of the smallest members. */
+enum { NAMES_BYTES_MAX = 32 * 1024 * 1024 };
+
 struct reader {
     wire_json_lexer lexer;
     base_arena *arena;
     base_buf elements; /* of the lists being read, the innermost on top */
+    base_buf names;    /* of members that no field wants, of the objects being read, likewise */
     unsigned depth;
     plim_error *err;
 };
@@ -59,26 +63,65 @@ static bool open_nest(struct reader *r, wire_json_kind end, bool *empty)
     return !*empty || wire_json_next(&r->lexer, &token) == end;
 }
 
+/* Take a member's name and the colon after it. */
+static bool take_name(struct reader *r, plim_bytes *out)
+{
+    wire_json_token token;
+    if (wire_json_next(&r->lexer, &token) != WIRE_JSON_STRING)
+        return syntax(r, "expected a member's name");
+    if (!wire_json_text(r->arena, &token, out))
+        return plim_refuse_nomem(r->err);
+    return expect(r, WIRE_JSON_COLON, "expected a colon");
+}
+
+/* ---- members that no field wants: well-formed JSON with distinct names, and that is all ---- */
+
+static bool keep_name(struct reader *r, plim_bytes name)
+{
+    return base_buf_add(&r->names, (plim_bytes){(const char *)&name, sizeof(name)}) ||
+           plim_refuse_nomem(r->err);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return base_bytes_compare(*(const plim_bytes *)a, *(const plim_bytes *)b);
+}
+
+/* At the end of an object, whose first name was kept at `start`: are they distinct? */
+static bool drop_names(struct reader *r, size_t start)
+{
+    size_t count = (r->names.len - start) / sizeof(plim_bytes);
+    r->names.len = start;
+    if (count < 2)
+        return true;
+    /* What was added in pieces of one size lies aligned, as the buffer itself does. */
+    plim_bytes *names = (plim_bytes *)(void *)(r->names.data + start);
+    qsort(names, count, sizeof(*names), compare_names);
+    for (size_t i = 1; i < count; i++)
+        if (base_bytes_equal(names[i - 1], names[i]))
+            return wire_malformed(r->err, "an object has two members of one name");
+    return true;
+}
+
 static bool skip_value(struct reader *r);
 
 static bool skip_elements(struct reader *r, wire_json_kind end)
 {
     bool empty = false;
+    size_t start = r->names.len;
     if (!open_nest(r, end, &empty))
         return false;
     for (bool more = !empty; more;) {
-        if (end == WIRE_JSON_OBJECT_END &&
-            (!expect(r, WIRE_JSON_STRING, "expected a member's name") ||
-             !expect(r, WIRE_JSON_COLON, "expected a colon")))
+        plim_bytes name;
+        if (end == WIRE_JSON_OBJECT_END && (!take_name(r, &name) || !keep_name(r, name)))
             return false;
         if (!skip_value(r) || !more_elements(r, end, &more))
             return false;
     }
     r->depth--;
-    return true;
+    return drop_names(r, start);
 }
 
-/* The value of a member that no field wants: it must be JSON, and that is all. */
 static bool skip_value(struct reader *r)
 {
     wire_json_token token;
@@ -301,17 +344,12 @@ static const wire_field *find_field(const wire_type *type, plim_bytes name)
 
 static bool read_member(struct reader *r, const wire_type *type, void *message, uint64_t *seen)
 {
-    wire_json_token key;
     plim_bytes name;
-    if (wire_json_next(&r->lexer, &key) != WIRE_JSON_STRING)
-        return syntax(r, "expected a member's name");
-    if (!wire_json_text(r->arena, &key, &name))
-        return plim_refuse_nomem(r->err);
-    if (!expect(r, WIRE_JSON_COLON, "expected a colon"))
+    if (!take_name(r, &name))
         return false;
     const wire_field *field = find_field(type, name);
     if (!field)
-        return skip_value(r);
+        return keep_name(r, name) && skip_value(r);
     uint64_t bit = UINT64_C(1) << (field - type->fields);
     if (*seen & bit)
         return wire_malformed(r->err, "the member \"%s\" is there twice", field->name);
@@ -332,6 +370,7 @@ static bool read_message(struct reader *r, const wire_type *type, void *message)
     if (type->n_fields > WIRE_FIELDS_MAX)
         return core_fail_internal(r->err, "%s has too many fields to decode", type->name);
     bool empty = false;
+    size_t start = r->names.len;
     if (!open_nest(r, WIRE_JSON_OBJECT_END, &empty))
         return false;
     uint64_t seen = 0;
@@ -339,7 +378,7 @@ static bool read_message(struct reader *r, const wire_type *type, void *message)
         if (!read_member(r, type, message, &seen) || !more_elements(r, WIRE_JSON_OBJECT_END, &more))
             return false;
     r->depth--;
-    return true;
+    return drop_names(r, start);
 }
 
 bool wire_json_read(base_arena *arena, const wire_type *type, plim_bytes in, void *message,
@@ -350,6 +389,7 @@ bool wire_json_read(base_arena *arena, const wire_type *type, plim_bytes in, voi
     struct reader r = {.lexer = {in.data, in.data, in.data + in.len, NULL},
                        .arena = arena,
                        .elements = BASE_BUF_INIT(WIRE_DECODE_BYTES_MAX),
+                       .names = BASE_BUF_INIT(NAMES_BYTES_MAX),
                        .err = err};
     bool read = false;
     if (!base_utf8_valid(in))
@@ -360,5 +400,6 @@ bool wire_json_read(base_arena *arena, const wire_type *type, plim_bytes in, voi
         read = read_message(&r, type, message) && (wire_json_peek(&r.lexer) == WIRE_JSON_END ||
                                                    syntax(&r, "expected nothing after the object"));
     base_buf_free(&r.elements);
+    base_buf_free(&r.names);
     return read;
 }

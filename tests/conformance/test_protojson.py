@@ -78,8 +78,8 @@ def ours():
     assert running.process.wait(10) == 0
 
 
-def random_value(field, chance, depth):
-    kinds = field.FieldDescriptor if hasattr(field, "FieldDescriptor") else type(field)
+def random_value(field, chance):
+    kinds = type(field)
     if field.type == kinds.TYPE_STRING:
         return chance.choice(TEXTS)
     if field.type == kinds.TYPE_BYTES:
@@ -102,17 +102,17 @@ def fill(message, chance, depth=0):
             continue
         if field.containing_oneof and chosen[field.containing_oneof.name] != field.name:
             continue
-        repeated = field.is_repeated
-        if field.message_type:
-            for _ in range(chance.randrange(4) if repeated else 1):
-                target = getattr(message, field.name)
-                target = target.add() if repeated else target
-                target.SetInParent() if not repeated else None
-                fill(target, chance, depth + 1)
-        elif repeated:
-            getattr(message, field.name).extend(random_value(field, chance, depth) for _ in range(chance.randrange(5)))
+        values = getattr(message, field.name)
+        if field.message_type and field.is_repeated:
+            for _ in range(chance.randrange(4)):
+                fill(values.add(), chance, depth + 1)
+        elif field.message_type:
+            values.SetInParent()
+            fill(values, chance, depth + 1)
+        elif field.is_repeated:
+            values.extend(random_value(field, chance) for _ in range(chance.randrange(5)))
         else:
-            setattr(message, field.name, random_value(field, chance, depth))
+            setattr(message, field.name, random_value(field, chance))
     return message
 
 

@@ -15,7 +15,7 @@ typedef struct h2_stream {
     int32_t id;
     http_request *req;   /* from the first header until answered */
     int64_t started_ms;  /* first frame */
-    int64_t deadline_ms; /* of the header block, then of the answer */
+    int64_t deadline_ms; /* of the header block, then of the answer, then of what is discarded */
     size_t header_bytes; /* as SETTINGS_MAX_HEADER_LIST_SIZE counts them */
     bool refused;        /* reset before it became a request */
     bool headers_done;
@@ -25,6 +25,7 @@ typedef struct h2_stream {
     http_answer answer;
     size_t sent; /* of the body */
     bool answered;
+    bool sent_all; /* and it has left, while the client is still sending */
 } h2_stream;
 
 typedef struct h2 {

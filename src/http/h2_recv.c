@@ -271,10 +271,8 @@ static http_flood_kind flood_kind(const nghttp2_frame_hd *hd)
         return HTTP_FLOOD_WINDOW_UPDATE;
     case NGHTTP2_DATA:
         return is_empty_data(hd) ? HTTP_FLOOD_EMPTY_DATA : HTTP_FLOOD_KINDS;
-    case NGHTTP2_HEADERS:
-        return HTTP_FLOOD_KINDS;
     default:
-        return HTTP_FLOOD_UNKNOWN;
+        return HTTP_FLOOD_KINDS;
     }
 }
 

@@ -3,6 +3,7 @@
 import http.client
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import time
 
 import pytest
 
-from daemon_harness import (HANG_SECONDS, ISOLATION, PLIMSOLLD, SERVICE, STUB, Daemon, clean_environment, free_port,
+from daemon_harness import (HANG_SECONDS, ISOLATION, PLIMSOLLD, ROOT, SERVICE, STUB, Daemon, clean_environment, free_port,
                             in_background, reason_of, stdout_of, wait_until)
 
 WASM = {"SANDBOX_PROVIDER": "wasm"}
@@ -246,3 +247,16 @@ def test_the_daemon_holds_no_more_after_many_runs():
             assert daemon.run("console.log(1)")[0] == 200
         # Threads that started meanwhile may hold a few; a leak would be one a run.
         wait_until(lambda: descriptors() < before + 50, "descriptors are given back")
+
+
+# The example
+
+
+def test_the_example_shows_what_it_claims():
+    done = subprocess.run([ROOT / "build/examples/daemon"], cwd=ROOT, env=clean_environment(), stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=HANG_SECONDS)
+    assert done.returncode == 0, done.stderr
+    assert [line.split("|")[0].strip() for line in done.stdout.splitlines()] == ["auth", "describe", "run", "floor", "auth"]
+    assert '{"sum":10}' in done.stdout and "unauthenticated" in done.stdout
+    assert not re.search(r"[0-9a-f]{32}|127\.0\.0\.1|/tmp", done.stdout)
+    assert '"msg":"code run"' in done.stderr and '"msg":"plimsolld stopped"' in done.stderr

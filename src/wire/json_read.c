@@ -141,14 +141,13 @@ static bool skip_value(struct reader *r)
     }
 }
 
-/* The text of a number, also when it stands in a string. */
-static bool number_text(struct reader *r, const wire_json_token *token, plim_bytes *out)
+/* Is the token a number, perhaps in a string? Its escapes are undone already, as in all that
+ * follow.
+ */
+static bool is_number(const wire_json_token *token)
 {
-    *out = token->text;
-    if (token->kind == WIRE_JSON_NUMBER)
-        return true;
-    return token->kind == WIRE_JSON_STRING && wire_json_text(r->arena, token, out) &&
-           wire_number_valid(*out);
+    return token->kind == WIRE_JSON_NUMBER ||
+           (token->kind == WIRE_JSON_STRING && wire_number_valid(token->text));
 }
 
 static bool is_signed(const wire_field *field)
@@ -167,10 +166,9 @@ static bool is_signed(const wire_field *field)
 static bool read_integer(struct reader *r, const wire_field *field, const wire_json_token *token,
                          void *value)
 {
-    plim_bytes text;
     bool negative;
     uint64_t magnitude;
-    if (!number_text(r, token, &text) || !wire_integer_read(text, &negative, &magnitude))
+    if (!is_number(token) || !wire_integer_read(token->text, &negative, &magnitude))
         return misfit(r, field, "an integer");
     unsigned bits = (unsigned)wire_value_size(field) * 8;
     uint64_t most = UINT64_MAX >> (64 - bits);
@@ -200,14 +198,13 @@ static bool special_number(plim_bytes text, double *out)
 static bool read_floating(struct reader *r, const wire_field *field, const wire_json_token *token,
                           void *value)
 {
-    plim_bytes text;
     double number;
     bool is_float = field->type == PROTOBUF_C_TYPE_FLOAT;
     bool special = token->kind == WIRE_JSON_STRING && special_number(token->text, &number);
-    if (!special && !number_text(r, token, &text))
+    if (!special && !is_number(token))
         return misfit(r, field, "a number");
     if (!special &&
-        (!wire_number_read(text, &number) || (is_float && fabs(number) > (double)FLT_MAX)))
+        (!wire_number_read(token->text, &number) || (is_float && fabs(number) > (double)FLT_MAX)))
         return misfit(r, field, "within the range of its type");
     if (is_float) {
         float narrow = (float)number;
@@ -223,14 +220,11 @@ static bool read_enum(struct reader *r, const wire_field *field, const wire_json
 {
     if (token->kind == WIRE_JSON_NUMBER)
         return read_integer(r, field, token, value);
-    plim_bytes text;
     if (token->kind != WIRE_JSON_STRING)
         return misfit(r, field, "the name or number of an enum value");
-    if (!wire_json_text(r->arena, token, &text))
-        return plim_refuse_nomem(r->err);
     const ProtobufCEnumDescriptor *names = field->descriptor;
     for (unsigned i = 0; i < names->n_value_names; i++) {
-        if (!base_bytes_is(text, names->values_by_name[i].name))
+        if (!base_bytes_is(token->text, names->values_by_name[i].name))
             continue;
         wire_store(field, value, (uint64_t)names->values[names->values_by_name[i].index].value);
         return true;
@@ -241,11 +235,9 @@ static bool read_enum(struct reader *r, const wire_field *field, const wire_json
 static bool read_text(struct reader *r, const wire_field *field, const wire_json_token *token,
                       plim_bytes *out)
 {
-    plim_bytes text;
+    plim_bytes text = token->text;
     if (token->kind != WIRE_JSON_STRING)
         return misfit(r, field, "a string");
-    if (!wire_json_text(r->arena, token, &text))
-        return plim_refuse_nomem(r->err);
     if (field->type == PROTOBUF_C_TYPE_STRING) {
         *out = text;
         return true;
@@ -283,6 +275,8 @@ static bool read_value(struct reader *r, const wire_field *field, void *value)
     wire_json_token token;
     if (wire_json_next(&r->lexer, &token) == WIRE_JSON_BAD)
         return syntax(r, "");
+    if (!wire_json_text(r->arena, &token, &token.text))
+        return plim_refuse_nomem(r->err);
     switch (field->type) {
     case PROTOBUF_C_TYPE_STRING:
     case PROTOBUF_C_TYPE_BYTES:

@@ -175,7 +175,7 @@ static void test_each_allocation_fails(void **state)
         assert_true(exchange_all(http_listener_port(listener)));
     }
     assert_true(nth > 10 && nth < NTH_MAX);
-    http_listener_drain(listener, HANG_S * 1000, NULL, NULL);
+    http_listener_drain(listener, INT64_C(1000) * HANG_S, NULL, NULL);
     assert_int_equal(pthread_join(thread, &served), 0);
     assert_non_null(served);
     http_server_free(server);

@@ -115,8 +115,7 @@ static bool validate(const core_request *request, plim_error *err)
         return false;
     /* A daemon would drop a bad one without a word. */
     plim_bytes trace_id = request->options->trace_id;
-    return trace_id.len == 0 || core_name_valid(trace_id) ||
-           core_refuse_request(err, "the trace id is not 1 to 64 of A-Z a-z 0-9 . _ : -");
+    return trace_id.len == 0 || core_validate_trace_id(trace_id, err);
 }
 
 /* The message, and the digest of what it asks for: both before anything is sent. */

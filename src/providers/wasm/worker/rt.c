@@ -98,6 +98,8 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
         wasm_rt_trap(WASM_RT_TRAP_OOB);
     }
     signal(signal_number, SIG_DFL);
+    if (info->si_code <= 0)
+        __builtin_trap(); /* somebody sent the signal: no instruction will repeat it */
 }
 
 void rt_bound_stack(void)

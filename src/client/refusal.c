@@ -194,9 +194,9 @@ static void attach(plim_error *err, const claims *stated, bool bound)
     clean_message(stated->end_detail, (plim_bytes){NULL, 0}, detail);
     details->session_end_detail = detail[0] ? base_strdup(detail) : NULL;
     base_arena *arena = stated->record ? base_arena_new(DETAILS_BYTES_MAX) : NULL;
-    details->record = arena ? record_dup(arena, stated->record) : NULL;
-    if (details->record)
-        details->record->arena = arena;
+    details->unanswered = arena ? record_dup(arena, stated->record) : NULL;
+    if (details->unanswered)
+        details->unanswered->arena = arena;
     else
         base_arena_free(arena);
 }

@@ -1,5 +1,6 @@
 /* What a client believes of an answer: binding, marks, classes, records, results. */
 #include "client/answer.h"
+#include "client/details.h"
 
 #include "test_client_server.h"
 
@@ -292,7 +293,7 @@ static void a_marked_error_has_no_record(void **state)
     refusal row = {500, PLIM_E_REMOTE, PLIM_ND_NONE, "internal", DETAILS(UNANSWERED), NULL, NULL};
     outcome it = exchange_with(refuse_as_told, &row);
     expect_outcome(it, PLIM_E_REMOTE, PLIM_ND_NONE);
-    const plim_record *record = plim_error_record(&it.err);
+    const plim_record *record = client_details_of(&it.err)->unanswered;
     assert_non_null(record);
     assert_int_equal(plim_record_version(record), 3);
     assert_string_equal(plim_record_provider(record), "wasm");
@@ -300,7 +301,7 @@ static void a_marked_error_has_no_record(void **state)
     row.more = DETAILS(UNANSWERED "," DETAIL("NotDispatched", "CAY"));
     it = exchange_with(refuse_as_told, &row);
     assert_int_equal(plim_error_not_dispatched(&it.err), PLIM_ND_CAPACITY);
-    assert_null(plim_error_record(&it.err));
+    assert_null(client_details_of(&it.err)->unanswered);
     release(&it);
 }
 

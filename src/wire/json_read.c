@@ -112,7 +112,7 @@ static bool skip_elements(struct reader *r, wire_json_kind end)
     if (!open_nest(r, end, &empty))
         return false;
     for (bool more = !empty; more;) {
-        plim_bytes name;
+        plim_bytes name = {NULL, 0};
         if (end == WIRE_JSON_OBJECT_END && (!take_name(r, &name) || !keep_name(r, name)))
             return false;
         if (!skip_value(r) || !more_elements(r, end, &more))
@@ -338,7 +338,7 @@ static const wire_field *find_field(const wire_type *type, plim_bytes name)
 
 static bool read_member(struct reader *r, const wire_type *type, void *message, uint64_t *seen)
 {
-    plim_bytes name;
+    plim_bytes name = {NULL, 0};
     if (!take_name(r, &name))
         return false;
     const wire_field *field = find_field(type, name);

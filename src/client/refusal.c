@@ -169,7 +169,10 @@ static void clean_message(plim_bytes text, plim_bytes secret, char out[MESSAGE_R
             continue;
         }
         unsigned char c = (unsigned char)*text.data;
-        out[length++] = c < 0x20 || c == 0x7F ? ' ' : (char)c;
+        out[length] = *text.data;
+        if (c < 0x20 || c == 0x7F)
+            out[length] = ' ';
+        length++;
         text = (plim_bytes){text.data + 1, text.len - 1};
     }
     out[length] = '\0';

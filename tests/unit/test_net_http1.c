@@ -1,11 +1,6 @@
 /* The HTTP/1.x parser: what it accepts, every shape it refuses, and that cutting the input anywhere
  * changes nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "net/net.h"
 

@@ -385,7 +385,7 @@ static bool h1_pull(http_conn *conn)
     advance(conn, &input);
     if (input.len == 0 && self->held.data) {
         base_buf_free(&self->held);
-    } else if (input.len < self->held.len) {
+    } else if (self->held.data && input.len < self->held.len) {
         memmove(self->held.data, input.data, input.len);
         self->held.len = input.len;
     }

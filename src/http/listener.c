@@ -39,20 +39,22 @@ static bool split_address(const http_listener_config *config, char host[256], ch
     return true;
 }
 
+static bool bind_and_listen(int fd, const struct addrinfo *info, bool every_interface)
+{
+    int on = 1, only_6 = !every_interface;
+    return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+           (info->ai_family != AF_INET6 ||
+            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only_6, sizeof(only_6)) == 0) &&
+           bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0;
+}
+
 /* A listening socket on one resolved address; -1 with errno. */
 static int listen_on(const struct addrinfo *info, bool every_interface)
 {
-    _cleanup_fd_ int fd =
-        socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
-    int on = 1, off = 0;
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
-        return -1;
-    if (info->ai_family == AF_INET6 &&
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, every_interface ? &off : &on, sizeof(on)) != 0)
-        return -1;
-    if (bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0)
-        return -1;
-    return TAKE_FD(fd);
+    int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
+    if (fd >= 0 && !bind_and_listen(fd, info, every_interface))
+        base_fd_close(&fd);
+    return fd;
 }
 
 /* Every interface is the IPv6 one that takes IPv4 too, or IPv4 where there is no IPv6. */
@@ -77,10 +79,10 @@ static int try_family(const char *host, const char *port, int family, int *resol
 static bool bind_address(http_listener *listener, const http_listener_config *config,
                          plim_error *err)
 {
-    char host[256], port[8];
+    char host[256] = "", port[8] = "";
     if (!split_address(config, host, port, err))
         return false;
-    int unresolved;
+    int unresolved = 0;
     listener->fd = try_family(host, port, host[0] ? AF_UNSPEC : AF_INET6, &unresolved);
     if (listener->fd < 0 && !host[0] && (unresolved || errno == EAFNOSUPPORT))
         listener->fd = try_family(host, port, AF_INET, &unresolved);

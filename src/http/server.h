@@ -48,7 +48,8 @@ enum {
     HTTP_READ_BYTES = 65536,
     HTTP_TLS_RECORD_BYTES = 16384,
     HTTP_OUT_HIGH = 65536,
-    HTTP_OUT_MAX = 1 << 20
+    HTTP_OUT_MAX = 1 << 20,
+    HTTP_CIPHER_MAX = 2 << 20
 };
 
 struct http_server {

@@ -63,6 +63,8 @@ typedef struct rpc_config {
     size_t method_count;
     const char *prefix;            /* of the service's paths, e.g. "/plimsoll.v1.SandboxService/" */
     const rpc_authenticator *auth; /* NULL: every caller is "anon" and may call. Borrowed */
+    /* Full name of the message that a marked error has as a detail; NULL: marks are not written. */
+    const char *mark_type;
     /* Copies what a caller may see of a method's error; NULL: all of it. Any thread. */
     void (*conceal)(const plim_error *err, plim_error *shown);
     size_t message_bytes_max; /* as sent, and inflated */

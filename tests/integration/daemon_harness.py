@@ -14,8 +14,9 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PLIMSOLLD = ROOT / "build/bin/plimsolld"
-STUB = ROOT / "build/release/tests/integration/daemon_stub"
+BUILD = pathlib.Path(os.environ.get("PLIMSOLL_BUILD_DIR", ROOT / "build/release"))
+PLIMSOLLD = BUILD / "src/daemon/plimsolld"
+STUB = BUILD / "tests/integration/daemon_stub"
 SERVICE = "/plimsoll.v1.SandboxService/"
 HANG_SECONDS = 60  # whatever takes longer hangs
 
@@ -48,7 +49,7 @@ def start_and_fail(program=None, **variables):
     """Starts a daemon that must not come up; returns its exit status and what it wrote."""
     done = subprocess.run([program or STUB], env=clean_environment(**{"SANDBOX_PROVIDER": "stub", **variables}),
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=HANG_SECONDS)
-    assert done.stdout == ""
+    assert done.stdout == "" and "Sanitizer" not in done.stderr, done.stderr
     return done.returncode, done.stderr
 
 
@@ -114,6 +115,7 @@ class Daemon:
             self.process.kill()
             self.process.wait()
             self.reader.join(HANG_SECONDS)
+        assert "Sanitizer" not in self.log, self.log
 
     def stop(self, number=signal.SIGTERM):
         """Sends a signal and waits for the end; returns the exit status."""

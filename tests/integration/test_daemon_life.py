@@ -3,6 +3,7 @@
 import http.client
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import time
 
 import pytest
 
-from daemon_harness import (HANG_SECONDS, ISOLATION, PLIMSOLLD, SERVICE, STUB, Daemon, clean_environment, free_port,
+from daemon_harness import (HANG_SECONDS, ISOLATION, PLIMSOLLD, ROOT, SERVICE, STUB, Daemon, clean_environment, free_port,
                             in_background, reason_of, stdout_of, wait_until)
 
 WASM = {"SANDBOX_PROVIDER": "wasm"}
@@ -81,6 +82,22 @@ def test_a_run_in_flight_is_answered_before_the_end(number):
         assert status == 200 and stdout_of(body) == b"sleep 2000"
         assert daemon.process.wait(HANG_SECONDS) == 0
     assert daemon.events("plimsolld stopped")
+
+
+def test_a_run_that_does_not_end_in_time_is_cut_off():
+    with Daemon(STUB_DRAIN_MS=300) as daemon:
+        client = raw_run(daemon, "sleep 29000")
+        in_flight(daemon, 1)
+        start = time.monotonic()
+        assert daemon.stop() == 0
+        assert time.monotonic() - start < 20
+        assert daemon.events("calls in flight did not end in time; their connections were closed")[0]["level"] == "ERROR"
+        assert daemon.events("code run failed") and daemon.events("plimsolld stopped")
+        try:
+            assert client.recv(4096) == b""
+        except ConnectionResetError:
+            pass
+        client.close()
 
 
 def test_a_second_signal_kills_at_once():
@@ -246,3 +263,16 @@ def test_the_daemon_holds_no_more_after_many_runs():
             assert daemon.run("console.log(1)")[0] == 200
         # Threads that started meanwhile may hold a few; a leak would be one a run.
         wait_until(lambda: descriptors() < before + 50, "descriptors are given back")
+
+
+# The example
+
+
+def test_the_example_shows_what_it_claims():
+    done = subprocess.run([ROOT / "build/examples/daemon"], cwd=ROOT, env=clean_environment(), stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=HANG_SECONDS)
+    assert done.returncode == 0, done.stderr
+    assert [line.split("|")[0].strip() for line in done.stdout.splitlines()] == ["auth", "describe", "run", "floor", "auth"]
+    assert '{"sum":10}' in done.stdout and "unauthenticated" in done.stdout
+    assert not re.search(r"[0-9a-f]{32}|127\.0\.0\.1|/tmp", done.stdout)
+    assert '"msg":"code run"' in done.stderr and '"msg":"plimsolld stopped"' in done.stderr

@@ -6,6 +6,8 @@
  *   lost             the evidence is gone: the tier is unknown until a preflight succeeds without
  * it preflight-fails  smoke-fails
  *
+ * STUB_DRAIN_MS is how long a drain may take.
+ *
  * The code of a run is a command: `sleep MS`, `exit N`, `fault`, `refuse`, or text to give back.
  */
 #include "daemon/daemon.h"
@@ -165,5 +167,9 @@ static const core_provider_ops *find(const core_settings *settings, plim_error *
 
 int main(int argc, char **argv)
 {
-    return daemon_main(argc, argv, &(daemon_program){.find_provider = find, .recheck_ms = 200});
+    int64_t drain_ms = DAEMON_DRAIN_MS;
+    base_parse_int(plim_bytes_of(getenv("STUB_DRAIN_MS")), &drain_ms);
+    return daemon_main(
+        argc, argv,
+        &(daemon_program){.find_provider = find, .recheck_ms = 200, .drain_ms = drain_ms});
 }

@@ -84,6 +84,22 @@ def test_a_run_in_flight_is_answered_before_the_end(number):
     assert daemon.events("plimsolld stopped")
 
 
+def test_a_run_that_does_not_end_in_time_is_cut_off():
+    with Daemon(STUB_DRAIN_MS=300) as daemon:
+        client = raw_run(daemon, "sleep 29000")
+        in_flight(daemon, 1)
+        start = time.monotonic()
+        assert daemon.stop() == 0
+        assert time.monotonic() - start < 20
+        assert daemon.events("calls in flight did not end in time; their connections were closed")[0]["level"] == "ERROR"
+        assert daemon.events("code run failed") and daemon.events("plimsolld stopped")
+        try:
+            assert client.recv(4096) == b""
+        except ConnectionResetError:
+            pass
+        client.close()
+
+
 def test_a_second_signal_kills_at_once():
     with Daemon() as daemon:
         client = raw_run(daemon, "sleep 30000")

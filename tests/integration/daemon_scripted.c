@@ -2,9 +2,11 @@
  * plimsolld with a provider that does what a test says: its tier, its checks and its runs follow a
  * file of words (SCRIPT_FILE), read anew each time, so that a test can break it while it serves.
  *
- *   tier=NAME        what it claims; `vm` when the file says nothing
- *   lost             the evidence is gone: the tier is unknown until a preflight succeeds without
- * it preflight-fails  smoke-fails
+ *   tier=NAME: what it claims; `vm` when the file says nothing
+ *
+ *   lost: the evidence is gone; the tier is unknown until a preflight succeeds without this word
+ *
+ *   preflight-fails, smoke-fails: what they say
  *
  * SCRIPT_DRAIN_MS is how long a drain may take.
  *

@@ -51,8 +51,10 @@ bool await_children(size_t count);
 /* One line "Name:\tvalue" of /proc/<pid>/status, the value; "" when it cannot be read. */
 const char *status_of(pid_t pid, const char *name, char *out, size_t size);
 
-/* Open descriptors of this process, and its resident memory in KiB. */
+/* Open descriptors of this process. */
 size_t open_descriptors(void);
+
+/* Resident memory of this process in KiB; 0 under a sanitizer, which keeps what was freed. */
 size_t resident_kb(void);
 
 void sleep_ms(int ms);

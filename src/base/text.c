@@ -25,7 +25,9 @@ plim_bytes base_trim(plim_bytes text)
 /* Not tolower: in a Turkish locale that leaves "I" alone. */
 static char lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+    if (c >= 'A' && c <= 'Z')
+        return (char)(c + ('a' - 'A'));
+    return c;
 }
 
 bool base_ascii_equal_ignore_case(plim_bytes a, const char *b)

@@ -55,8 +55,10 @@ const char *status_of(pid_t pid, const char *name, char *out, size_t size);
  * adopted it reaps it in its own time. */
 bool await_end(pid_t pid);
 
-/* Open descriptors of this process, and its resident memory in KiB. */
+/* Open descriptors of this process. */
 size_t open_descriptors(void);
+
+/* Resident memory of this process in KiB; 0 under a sanitizer, which keeps what was freed. */
 size_t resident_kb(void);
 
 void sleep_ms(int ms);

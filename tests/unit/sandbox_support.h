@@ -55,7 +55,7 @@ const char *status_of(pid_t pid, const char *name, char *out, size_t size);
  * adopted it reaps it in its own time. */
 bool await_end(pid_t pid);
 
-/* Open descriptors of this process. */
+/* Open descriptors of this process, and its resident memory in KiB. */
 size_t open_descriptors(void);
 
 /* Resident memory of this process in KiB; 0 under a sanitizer, which keeps what was freed. */

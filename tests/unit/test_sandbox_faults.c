@@ -63,19 +63,36 @@ static long ticks_of(pid_t pid)
     return at ? strtol(at, NULL, 10) : -1;
 }
 
-/* The worker that is spinning: the one whose time goes up. */
+/* The first tick count that was read of a process; the newest one when it was never seen before. */
+static long first_ticks(pid_t pid, long now)
+{
+    static struct {
+        pid_t pid;
+        long ticks;
+    } seen[1024];
+    static size_t count;
+    for (size_t i = 0; i < count; i++)
+        if (seen[i].pid == pid)
+            return seen[i].ticks;
+    assert_true(count < PLIM_COUNT(seen));
+    seen[count].pid = pid;
+    seen[count++].ticks = now;
+    return now;
+}
+
+/* The worker that is spinning: the one whose time has gone up, however little of it a busy machine
+ * gives. */
 static pid_t await_spinning_worker(void)
 {
-    for (int waited = 0; waited < HANG_MS; waited += 60) {
+    for (int waited = 0; waited < HANG_MS; waited += 20) {
         pid_t pids[64];
-        long before[64];
         size_t count = worker_pids(pids, 64);
-        for (size_t i = 0; i < count; i++)
-            before[i] = ticks_of(pids[i]);
-        sleep_ms(60);
-        for (size_t i = 0; i < count; i++)
-            if (before[i] >= 0 && ticks_of(pids[i]) >= before[i] + 3)
+        for (size_t i = 0; i < count; i++) {
+            long now = ticks_of(pids[i]);
+            if (now >= 0 && now >= first_ticks(pids[i], now) + 3)
                 return pids[i];
+        }
+        sleep_ms(20);
     }
     fail_msg("no worker is spinning");
     return -1;

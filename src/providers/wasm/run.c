@@ -167,7 +167,7 @@ static wasm_run_end lost(wasm_pool *pool, wasm_worker *worker, wasm_run *run)
                  !run->started          ? "before it started the run"
                  : end == WASM_END_LOST ? "with its host"
                                         : "and its host does not say how");
-        return WASM_RUN_NO_START;
+        return WASM_RUN_LOST;
     }
     if (WIFSIGNALED(status))
         snprintf(run->reason, sizeof(run->reason), "worker killed by signal %d", WTERMSIG(status));
@@ -194,7 +194,7 @@ static wasm_run_end ended(wasm_worker *worker, progress how, int64_t deadline_ns
         return WASM_RUN_TIMEOUT;
     if (how == ENDED_BAD) {
         snprintf(run->reason, sizeof(run->reason), "worker broke its protocol");
-        return run->started ? WASM_RUN_ABORTED : WASM_RUN_NO_START;
+        return run->started ? WASM_RUN_ABORTED : WASM_RUN_LOST;
     }
     return WASM_RUN_ABORTED;
 }

@@ -161,8 +161,12 @@ static wasm_run_end lost(wasm_pool *pool, wasm_worker *worker, wasm_run *run)
 {
     int status;
     drain(worker, run);
-    if (wasm_pool_end_of(pool, worker, &status) != WASM_END_STATUS || !run->started) {
-        snprintf(run->reason, sizeof(run->reason), "the worker was lost");
+    int end = wasm_pool_end_of(pool, worker, &status);
+    if (end != WASM_END_STATUS || !run->started) {
+        snprintf(run->reason, sizeof(run->reason), "the worker was lost %s",
+                 !run->started          ? "before it started the run"
+                 : end == WASM_END_LOST ? "with its host"
+                                        : "and its host does not say how");
         return WASM_RUN_LOST;
     }
     if (WIFSIGNALED(status))

@@ -1,4 +1,4 @@
-/* Software rules: contract wire 4.5 and records 2.3. */
+/* Software rules: which are well formed, what they allow, and the ID that records state. */
 #include "core/core.h"
 
 static bool identity_valid(plim_bytes identity)

@@ -1,4 +1,5 @@
-/* Placing a request: floor, software rule, candidates, rank, send (contract clients 13.3). */
+/* Placing a request: floor, software rule, candidates, rank, send; docs/placement.md states the
+ * rules. */
 #include "placement/choice.h"
 #include "placement/pool.h"
 

@@ -166,8 +166,6 @@ static bool open_proto(http_conn *conn, const http_proto *proto)
 {
     if (proto->open(conn)) {
         conn->proto = proto;
-        if (conn->listener->state == HTTP_LISTENER_DRAINING)
-            proto->drain(conn);
         return true;
     }
     conn->broken = true;

@@ -164,40 +164,70 @@ static bool at_cap(const http_listener *listener)
            listener->conn_count >= listener->limits.connections_max;
 }
 
-/* Accept one; false when there is none now, or none can be had for a while. */
-static bool accept_one(http_listener *listener)
+typedef enum { ACCEPT_NEXT, ACCEPT_NONE, ACCEPT_LATER, ACCEPT_NEVER } accept_fate;
+
+/* What an error of accept(2) says about the next call. */
+static accept_fate fate_of(int error)
+{
+    switch (error) {
+    case EAGAIN:
+        return ACCEPT_NONE;
+    case EBADF:
+    case EINVAL:
+    case ENOTSOCK:
+    case EOPNOTSUPP:
+        return ACCEPT_NEVER; /* it is no listening socket any more */
+    case EINTR:
+    case ECONNABORTED: /* and what else a connection died of while it waited (accept(2), "Linux") */
+    case EPROTO:
+    case ENOPROTOOPT:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENONET:
+        return ACCEPT_NEXT;
+    default: /* no descriptor or no memory: the connection stays in the kernel's queue */
+        return ACCEPT_LATER;
+    }
+}
+
+static accept_fate accept_one(http_listener *listener)
 {
     struct sockaddr_storage peer = {0};
     socklen_t length = sizeof(peer);
     int fd = accept4(listener->fd, (struct sockaddr *)&peer, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) {
-        http_conn_open(listener, fd, (struct sockaddr *)&peer);
-        return true;
-    }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        /* The connection stays in the kernel's queue; asking again at once would spin. */
-        uv_poll_stop(&listener->poll);
-        listener->polling = false;
-        uv_timer_start(&listener->timer, on_back_off_over, BACK_OFF_MS, 0);
-    }
-    /* Else: none left, or one that gave up while it waited. */
-    return errno == EINTR || errno == ECONNABORTED;
+    if (fd < 0)
+        return fate_of(errno);
+    http_conn_open(listener, fd, (struct sockaddr *)&peer);
+    return ACCEPT_NEXT;
+}
+
+static void give_up(http_listener *listener, const char *why)
+{
+    listener->failed = true;
+    if (listener->handler.on_failed)
+        listener->handler.on_failed(listener, why, listener->handler.data);
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
-    (void)status, (void)events;
     http_listener *listener = poll->data;
-    for (int i = 0; i < ACCEPTS_PER_TURN && !at_cap(listener); i++)
-        if (!accept_one(listener))
-            break;
+    accept_fate fate = ACCEPT_NEXT;
+    (void)status, (void)events; /* accept says what is wrong, too */
+    for (int i = 0; i < ACCEPTS_PER_TURN && fate == ACCEPT_NEXT && !at_cap(listener); i++)
+        fate = accept_one(listener);
+    if (fate == ACCEPT_NEVER)
+        give_up(listener, base_errno_text(errno));
+    if (fate == ACCEPT_LATER) /* asking again at once would spin */
+        uv_timer_start(&listener->timer, on_back_off_over, BACK_OFF_MS, 0);
     set_polling(listener);
 }
 
 static void set_polling(http_listener *listener)
 {
-    bool want = listener->state == HTTP_LISTENER_ACCEPTING && !at_cap(listener) &&
-                !uv_is_active((uv_handle_t *)&listener->timer);
+    bool want = listener->state == HTTP_LISTENER_ACCEPTING && !listener->failed &&
+                !at_cap(listener) && !uv_is_active((uv_handle_t *)&listener->timer);
     if (want == listener->polling)
         return;
     listener->polling = want;

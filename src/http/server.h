@@ -94,6 +94,7 @@ struct http_listener {
     uv_timer_t timer; /* accepting: back-off after EMFILE; draining: the budget */
     unsigned handles; /* of the two, not yet closed */
     bool polling;
+    bool failed; /* accepting is over */
 
     http_conn *conns;
     int64_t conn_count;

@@ -100,9 +100,7 @@ static void a_run_is_cancelled_from_another_thread(void **state)
         assert_int_equal(call.status, PLIM_E_CANCELED);
         assert_null(call.result);
         assert_failed(&call.err, PLIM_E_CANCELED, "canceled"); /* it may have run: it did */
-        for (int waited = 0; kill(worker, 0) == 0 && waited < HANG_MS; waited += 5)
-            sleep_ms(5);
-        assert_int_equal(kill(worker, 0), -1);
+        assert_true(await_end(worker));
         /* A second fire is harmless; the handle works on, without it and with a new one. */
         plim_cancel_fire(cancel);
         plim_cancel_free(cancel);
@@ -201,8 +199,7 @@ static void a_host_killed_between_runs_is_replaced(void **state)
             if (status != PLIM_OK)
                 assert_failed(&err, PLIM_E_REMOTE, "internal");
             plim_result_free(result);
-            for (int waited = 0; kill(host, 0) == 0 && waited < HANG_MS; waited += 5)
-                sleep_ms(5);
+            assert_true(await_end(host));
             expect_run(sandbox, "console.log('next')", 0, "next\n", "");
         }
         plim_sandbox_free(sandbox);
@@ -225,9 +222,7 @@ static void a_host_killed_during_a_run_loses_it(void **state)
         assert_int_equal(call.status, PLIM_E_REMOTE);
         assert_failed(&call.err, PLIM_E_REMOTE, "internal");
         assert_null(call.result);
-        for (int waited = 0; kill(worker, 0) == 0 && waited < HANG_MS; waited += 5)
-            sleep_ms(5);
-        assert_int_equal(kill(worker, 0), -1);
+        assert_true(await_end(worker));
         expect_run(sandbox, "console.log('next')", 0, "next\n", "");
         plim_sandbox_free(sandbox);
     }

@@ -139,12 +139,12 @@ static const struct lie {
     {PLIM_LIT(START OUT TRAP), WASM_RUN_ABORTED, "o", "wasm error: oops"},
     {PLIM_LIT(START "T\0\0\0\0"), WASM_RUN_ABORTED, "", "wasm error: "},
     /* before the start mark: no result, and no claim either */
-    {PLIM_LIT(DONE0), WASM_RUN_NO_START, "", "broke its protocol"},
-    {PLIM_LIT(IDLE), WASM_RUN_NO_START, "", "broke its protocol"},
-    {PLIM_LIT(OUT START DONE0), WASM_RUN_NO_START, "", "broke its protocol"},
-    {PLIM_LIT(TRAP), WASM_RUN_NO_START, "", "broke its protocol"},
-    {PLIM_LIT("\0\0\0\0\0"), WASM_RUN_NO_START, "", "broke its protocol"},
-    {PLIM_LIT("S\1\0\0\0x"), WASM_RUN_NO_START, "", "broke its protocol"},
+    {PLIM_LIT(DONE0), WASM_RUN_LOST, "", "broke its protocol"},
+    {PLIM_LIT(IDLE), WASM_RUN_LOST, "", "broke its protocol"},
+    {PLIM_LIT(OUT START DONE0), WASM_RUN_LOST, "", "broke its protocol"},
+    {PLIM_LIT(TRAP), WASM_RUN_LOST, "", "broke its protocol"},
+    {PLIM_LIT("\0\0\0\0\0"), WASM_RUN_LOST, "", "broke its protocol"},
+    {PLIM_LIT("S\1\0\0\0x"), WASM_RUN_LOST, "", "broke its protocol"},
     /* after it: an abort that keeps what was written */
     {PLIM_LIT(START OUT START), WASM_RUN_ABORTED, "o", "broke its protocol"},
     {PLIM_LIT(START OUT IDLE), WASM_RUN_ABORTED, "o", "broke its protocol"},
@@ -251,8 +251,8 @@ static void a_worker_that_dies_is_a_result_once_it_started(void **state)
         wasm_run_end end;
         const char *reason;
     } cases[] = {
-        {{NULL, 0}, WASM_RUN_NO_START, "lost"},
-        {PLIM_LIT("S\0\0"), WASM_RUN_NO_START, "lost"},
+        {{NULL, 0}, WASM_RUN_LOST, "lost"},
+        {PLIM_LIT("S\0\0"), WASM_RUN_LOST, "lost"},
         {PLIM_LIT(START), WASM_RUN_ABORTED, "worker killed by signal 9"},
         {PLIM_LIT(START OUT "O\377\0\0\0cut"), WASM_RUN_ABORTED, "worker killed by signal 9"},
     };

@@ -348,7 +348,7 @@ static void on_ready(wasm_pool *pool, const struct plim_host_ready *ready)
 {
     const char *unfit = why_unfit(ready);
     if (unfit) {
-        wasm_host_end(&pool->host);
+        wasm_host_kill(&pool->host);
         on_host_gone(pool, unfit);
         return;
     }
@@ -389,7 +389,7 @@ static void receive_all(wasm_pool *pool)
             return;
         bool refused = result == WASM_PACKET_OK && packet.tag == PLIM_HOST_REFUSED;
         if (result == WASM_PACKET_GONE || refused) {
-            wasm_host_end(&pool->host);
+            wasm_host_kill(&pool->host);
             on_host_gone(pool, refused ? packet.reason : NULL);
             return;
         }
@@ -401,15 +401,17 @@ static void receive_all(wasm_pool *pool)
 
 static void supervise_once(wasm_pool *pool)
 {
-    if (pool->host.control < 0 && base_monotonic_ns() >= pool->retry_ns &&
-        !wasm_host_spawn(&pool->host, &pool->host_error))
+    /* One host at a time: the next is started when the one before has ended. */
+    if (pool->host.control < 0 && wasm_host_reap(&pool->host, 0) &&
+        base_monotonic_ns() >= pool->retry_ns && !wasm_host_spawn(&pool->host, &pool->host_error))
         pause_before_retry(pool);
     ask_for_spares(pool);
     changed(pool);
 
     int64_t look_ns = next_look(pool);
     pool->timer_armed = look_ns != BASE_NEVER;
-    struct pollfd fds[] = {{.fd = pool->host.control, .events = POLLIN},
+    bool ending = pool->host.control < 0;
+    struct pollfd fds[] = {{.fd = ending ? pool->host.pidfd : pool->host.control, .events = POLLIN},
                            {.fd = pool->wake_fd, .events = POLLIN}};
     pthread_mutex_unlock(&pool->mutex);
     run_ctx_poll(&(run_ctx){look_ns, -1}, fds, PLIM_COUNT(fds));

@@ -163,7 +163,7 @@ static wasm_run_end lost(wasm_pool *pool, wasm_worker *worker, wasm_run *run)
     drain(worker, run);
     if (wasm_pool_end_of(pool, worker, &status) != WASM_END_STATUS || !run->started) {
         snprintf(run->reason, sizeof(run->reason), "the worker was lost");
-        return WASM_RUN_NO_START;
+        return WASM_RUN_LOST;
     }
     if (WIFSIGNALED(status))
         snprintf(run->reason, sizeof(run->reason), "worker killed by signal %d", WTERMSIG(status));
@@ -190,7 +190,7 @@ static wasm_run_end ended(wasm_worker *worker, progress how, int64_t deadline_ns
         return WASM_RUN_TIMEOUT;
     if (how == ENDED_BAD) {
         snprintf(run->reason, sizeof(run->reason), "worker broke its protocol");
-        return run->started ? WASM_RUN_ABORTED : WASM_RUN_NO_START;
+        return run->started ? WASM_RUN_ABORTED : WASM_RUN_LOST;
     }
     return WASM_RUN_ABORTED;
 }

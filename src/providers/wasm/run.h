@@ -16,12 +16,12 @@ typedef struct wasm_stream {
 } wasm_stream;
 
 typedef enum {
-    WASM_RUN_DONE,     /* clean return with `exit_code`: the worker may be given back */
-    WASM_RUN_ABORTED,  /* trap, crash or nonsense after the start mark: `reason` says what; a result
-                        */
-    WASM_RUN_TIMEOUT,  /* the run's deadline */
-    WASM_RUN_GONE,     /* the caller: cancelled or its own deadline (`why`) */
-    WASM_RUN_NO_START, /* the worker or its host was lost: no result. `reason` says what */
+    WASM_RUN_DONE,    /* clean return with `exit_code`: the worker may be given back */
+    WASM_RUN_ABORTED, /* trap, crash or nonsense after the start mark: `reason` says what; a result
+                       */
+    WASM_RUN_TIMEOUT, /* the run's deadline */
+    WASM_RUN_GONE,    /* the caller: cancelled or its own deadline (`why`) */
+    WASM_RUN_LOST,    /* the worker or its host was lost: no result. `reason` says what */
 } wasm_run_end;
 
 typedef struct wasm_run {

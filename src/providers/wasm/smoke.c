@@ -20,7 +20,7 @@ static const struct check {
     const char *name;
     const char *code;
     int deadline_ms;
-    wasm_run_end end; /* expected; WASM_RUN_NO_START: a result of any kind, but not exit 0 */
+    wasm_run_end end; /* expected; WASM_RUN_LOST: a result of any kind, but not exit 0 */
     unsigned char exit_code;
     const char *out; /* expected stdout; NULL: any */
 } checks[] = {
@@ -32,16 +32,16 @@ static const struct check {
      "undefined undefined\n"},
     {"endless loop", "console.log('in'); for (;;);", ENDLESS_MS, WASM_RUN_TIMEOUT, 0, "in\n"},
     {"memory limit", "const a = []; for (;;) a.push(new Uint8Array(1 << 20).fill(1))", CHECK_MS,
-     WASM_RUN_NO_START, 0, ""},
+     WASM_RUN_LOST, 0, ""},
     {"recursion", "function f(n) { return n ? f(n - 1) + 1 : 0 } f(200000)", CHECK_MS,
-     WASM_RUN_NO_START, 0, ""},
+     WASM_RUN_LOST, 0, ""},
 };
 
 static bool as_expected(const struct check *check, wasm_run_end end, const wasm_run *run)
 {
     if (check->out && !base_bytes_is(base_buf_bytes(&run->out.kept), check->out))
         return false;
-    if (check->end == WASM_RUN_NO_START)
+    if (check->end == WASM_RUN_LOST)
         return end == WASM_RUN_ABORTED || (end == WASM_RUN_DONE && run->exit_code != 0);
     return end == check->end && (end != WASM_RUN_DONE || run->exit_code == check->exit_code);
 }

@@ -1,6 +1,6 @@
 /*
- * The JavaScript guest: what a snippet sees beyond the engine itself (spec/wasm.md, sections 4,
- * 5, 9.1, 10).
+ * The JavaScript guest: what a snippet sees beyond the engine itself, as docs/wasm.md tells its
+ * authors.
  *
  * Compiled to WebAssembly with the engine as a reactor. The host calls plimsoll_init() once and
  * freezes the memory that leaves behind; each run then is plimsoll_alloc(), plimsoll_run(), and the
@@ -27,7 +27,7 @@
 
 enum { STDOUT = 1, STDERR = 2 };
 
-/* Exit codes of a run (section 5). */
+/* Exit codes of a run. */
 enum { RUN_OK = 0, RUN_FAILED = 1, RUN_UNSETTLED = 13 };
 
 struct iovec32 {
@@ -168,8 +168,8 @@ static const char *stack_text(JSContext *ctx, size_t *length, JSValueConst error
 }
 
 /*
- * Error text as section 5 has it: `Name: message`, stack lines and an empty line. A value that is
- * no error is its text alone.
+ * Report an error as `Name: message`, stack lines and an empty line. A value that is no error is
+ * its text alone.
  */
 static void report(JSContext *ctx, const char *intro, JSValueConst error)
 {

@@ -91,10 +91,8 @@ bool cli_begin(int argc, char **argv, cli_options *out, int *status);
 /* Say on stderr what is wrong with a command line; the exit status for it. */
 int cli_usage_error(const char *verb, const char *format, ...) PLIM_PRINTF(2, 3);
 
-/* The general usage, that of one verb, and both as Markdown. */
+/* The general usage, and that of one verb. */
 void cli_usage(base_buf *out);
 void cli_verb_usage(const cli_verb *verb, base_buf *out);
-void cli_verbs_markdown(base_buf *out);
-void cli_settings_markdown(base_buf *out);
 
 #endif

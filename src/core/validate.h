@@ -9,8 +9,6 @@ bool core_validate(const core_request *request, plim_error *err);
 /* The pieces, for callers that read a request part by part. */
 bool core_validate_options(const plim_run_options *options, plim_error *err);
 bool core_validate_payload(const core_request *request, plim_error *err);
-bool core_validate_code(plim_bytes code, plim_error *err);
-bool core_validate_files(const plim_file *files, size_t count, plim_error *err);
 
 /* A relative path of 1-1,024 bytes without empty, `.` or `..` segment, backslash or control
  * character. */

@@ -68,7 +68,6 @@ http_version http_request_version(const http_request *req);
 bool http_request_is_tls(const http_request *req);
 /* The client's address as text, e.g. "127.0.0.1:4711" or "[::1]:4711"; terminated. */
 const char *http_request_peer(const http_request *req);
-http_listener *http_request_listener(const http_request *req);
 
 /* Value of the first header `name` (given in lower case, compared ignoring case); false and empty
  * bytes when there is none. */

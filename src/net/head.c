@@ -63,7 +63,7 @@ bool net_head_field_name(net_head *head, plim_bytes bytes)
         return false;
     char *added = head->text.data + head->text.len - bytes.len;
     for (size_t i = 0; i < bytes.len; i++)
-        added[i] = net_lower(added[i]);
+        added[i] = base_lower(added[i]);
     return true;
 }
 

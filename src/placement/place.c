@@ -1,4 +1,5 @@
-/* Placing a request: floor, software rule, candidates, rank, send (contract clients 13.3). */
+/* Placing a request: floor, software rule, candidates, rank, send; docs/placement.md states the
+ * rules. */
 #include "placement/choice.h"
 #include "placement/pool.h"
 
@@ -265,20 +266,6 @@ static bool place(plim_pool *pool, placed *request, const plim_requirement *need
     return *choice ? send_in_turn(&it, *choice, out, err) : plim_refuse_nomem(err);
 }
 
-/* Copy a sized struct over the current layout; larger ones ask for what is not known here. */
-static bool read_sized(void *to, size_t size, const void *from, plim_error *err)
-{
-    size_t stated = from ? *(const size_t *)from : 0;
-    if (from && (stated < sizeof(size_t) || stated > size))
-        return plim_refuse(err, PLIM_E_INVALID_OPTION, PLIM_CODE_INVALID_ARGUMENT, PLIM_ND_REQUEST,
-                           "a struct states a size of %zu bytes; this library knows %zu", stated,
-                           size);
-    if (from)
-        memcpy(to, from, stated);
-    *(size_t *)to = size;
-    return true;
-}
-
 static plim_status finish(plim_pool *pool, placed *request, const plim_requirement *given,
                           plim_cancel *cancel, plim_result **out, plim_choice **choice,
                           plim_error *local, plim_error *err)
@@ -286,7 +273,7 @@ static plim_status finish(plim_pool *pool, placed *request, const plim_requireme
     plim_requirement need = {.size = 0};
     _cleanup_(choice_freep)
     plim_choice *made = NULL;
-    bool good = read_sized(&need, sizeof(need), given, local) &&
+    bool good = core_read_sized(&need, sizeof(need), given, local) &&
                 place(pool, request, &need, cancel, out, &made, local);
     plim_status status = good ? PLIM_OK : plim_error_status(local);
     plim_error_move(err, local);
@@ -305,7 +292,7 @@ static plim_status finish(plim_pool *pool, placed *request, const plim_requireme
         *out = NULL;                                                                               \
         if (choice)                                                                                \
             *choice = NULL;                                                                        \
-        if (!read_sized(&request.name, sizeof(request.name), given, &local)) {                     \
+        if (!core_read_sized(&request.name, sizeof(request.name), given, &local)) {                \
             plim_error_move(err, &local);                                                          \
             return PLIM_E_INVALID_OPTION;                                                          \
         }                                                                                          \

@@ -2,10 +2,10 @@
  * The door of the rpc layer: unary procedures over http requests, in Connect, gRPC and gRPC-Web.
  * The transport (this header) serves any table of methods; rpc/sandbox.h has the five of plimsoll.
  *
- * The checks before a message is decoded come in the contract's order (wire 6): authenticate,
- * scope, declared length, decode slot, protocol; then the body is read, decoded, and given to the
- * method. Checks and methods marked `on_loop` run on the loop thread, the others on a bounded pool
- * of workers. Every answer is bound to its request (wire 7).
+ * The checks before a message is decoded come in this order: authenticate, scope, declared length,
+ * decode slot, protocol; then the body is read, decoded, and given to the method. Checks and
+ * methods marked `on_loop` run on the loop thread, the others on a bounded pool of workers. Every
+ * answer is bound to its request.
  */
 #ifndef RPC_RPC_H
 #define RPC_RPC_H

@@ -5,13 +5,7 @@
  */
 #include "client/refusal.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            abort();                                                                               \
-    } while (0)
+#include "fuzz.h"
 
 static void read_in_pieces(client_answer *answer, plim_bytes in, size_t piece)
 {

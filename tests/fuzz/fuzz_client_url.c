@@ -2,7 +2,7 @@
  * is accepted in the same way when it is put together again. */
 #include "client/url.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 static void check_text(const char *text, const char *never)
 {

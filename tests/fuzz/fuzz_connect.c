@@ -5,7 +5,7 @@
  */
 #include "rpc/call.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 enum { MESSAGE_BYTES_MAX = 64 * 1024 };
 

@@ -5,13 +5,7 @@
  */
 #include "core/core.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            abort();                                                                               \
-    } while (0)
+#include "fuzz.h"
 
 struct one {
     const core_setting *setting;

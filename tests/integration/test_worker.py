@@ -1,4 +1,4 @@
-"""What a snippet sees, how runs end, what stays (spec/wasm.md; numbers are its conformance list)."""
+"""What a snippet sees, how runs end, what stays."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ pytestmark = pytest.mark.skipif(not WORKER.exists(), reason=f"{WORKER} is not bu
 # ---- what a snippet sees -------------------------------------------------------------------------------------------
 
 
-def test_1_arithmetic(run):
+def test_arithmetic(run):
     clean(run('console.log("wasm", 6*7)'), "wasm 42\n")
 
 
 @pytest.mark.parametrize("method", ["log", "error", "warn", "info", "debug", "trace"])
-def test_7_console_methods_write_to_stdout(run, method):
+def test_console_methods_write_to_stdout(run, method):
     clean(run(f'console.{method}("x", 1)'), "x 1\n")
 
 
@@ -45,7 +45,7 @@ def test_7_console_methods_write_to_stdout(run, method):
         ("true, 1e21, 0.1, NaN, -Infinity", "true 1e+21 0.1 NaN -Infinity"),
     ],
 )
-def test_8_console_conversion(run, arguments, text):
+def test_console_conversion(run, arguments, text):
     clean(run(f"console.log({arguments})"), text + "\n")
 
 
@@ -94,7 +94,7 @@ def test_nul_in_source_is_no_terminator(run):
         ("typeof Intl.DateTimeFormat", "undefined"),
     ],
 )
-def test_9_number_formatting(run, expression, text):
+def test_number_formatting(run, expression, text):
     clean(run(f"console.log({expression})"), text + "\n")
 
 
@@ -114,7 +114,7 @@ crypto WebAssembly Worker require module process Buffer std os host bjson
 """.split()
 
 
-def test_6_globals(run):
+def test_globals(run):
     clean(
         run("console.log(typeof fetch, typeof setTimeout, typeof process, typeof require)"),
         "undefined " * 3 + "undefined\n",
@@ -162,7 +162,7 @@ def test_module_mode(run):
 # ---- ends of a run -------------------------------------------------------------------------------------------------
 
 
-def test_3_uncaught_errors(run):
+def test_uncaught_errors(run):
     result = run('console.log("out");\nfunction f() {\n  throw new Error("boom");\n}\nf();')
     assert (result.exit_code, result.stdout) == (1, b"out\n")
     assert result.stderr == b"Error: boom\n    at f (<snippet>:3:13)\n    at <anonymous> (<snippet>:5:1)\n\n"
@@ -190,7 +190,7 @@ def test_line_numbers_skip_what_the_host_put_first(run):
     assert result.stderr == b"Error: 3\n    at <anonymous> (<snippet>:1:28)\n\n"
 
 
-def test_4_rejections(run):
+def test_rejections(run):
     result = run('Promise.reject(new Error("r"))')
     assert result.exit_code == 1
     assert result.stderr.startswith(b"Possibly unhandled promise rejection: Error: r\n    at ")
@@ -203,14 +203,14 @@ def test_4_rejections(run):
     assert result.exit_code == 1
 
 
-def test_5_top_level_await(run):
+def test_top_level_await(run):
     clean(run("const v = await Promise.resolve(42); console.log(v)"), "42\n")
     result = run("console.log(1); await new Promise(() => {})")
     assert (result.exit_code, result.stdout, result.stderr) == (13, b"1\n", b"unsettled top-level await\n")
     clean(run("Promise.resolve().then(() => console.log('job'));"), "job\n")
 
 
-def test_13_deep_recursion_is_a_result(run):
+def test_deep_recursion_is_a_result(run):
     for source in (
         "function f(n) { return n ? 1 + f(n - 1) : 0 } f(200000)",
         "function f() { [1].map(f) } f()",
@@ -239,7 +239,7 @@ def test_13_deep_recursion_is_a_result(run):
     clean(run("let a = null; for (let i = 0; i < 300000; i++) a = { a }; a = null; gc(); console.log('ok')"), "ok\n")
 
 
-def test_17_std_module(run):
+def test_std_module(run):
     result = run('import {exit} from "qjs:std"; console.log("a"); exit(7); console.log("b")')
     assert (result.exit_code, result.stdout, result.stderr) == (7, b"a\n", b"")
     result = run('console.log("no"); import "fs"')
@@ -289,7 +289,7 @@ def test_nothing_runs_after_exit(run, body):
 # ---- determinism and isolation -------------------------------------------------------------------------------------
 
 
-def test_15_clocks_and_random_are_virtual(host, run):
+def test_clocks_and_random_are_virtual(host, run):
     source = "const p = performance; const values = [Date.now(), Date.now(), Math.random(), p.now(), p.now()];"
     source += "console.log(...values, new Date().toISOString())"
     first = run(source)
@@ -372,7 +372,7 @@ STATE = (
 
 @pytest.mark.parametrize("name", DIRTY)
 @pytest.mark.parametrize("single_use", [False, True], ids=["reused", "fresh process"])
-def test_16_nothing_of_a_run_reaches_the_next(host, name, single_use):
+def test_nothing_of_a_run_reaches_the_next(host, name, single_use):
     source, exit_code = DIRTY[name]
     flags = SINGLE_USE if single_use else 0
 

@@ -1,4 +1,4 @@
-"""Where guest.wasm comes from, and that it is what the worker runs (spec/wasm.md, section 11)."""
+"""Where guest.wasm comes from, and that it is what the worker runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers as processes: limits, host calls, protocol, confinement (spec/wasm.md; numbers are its conformance list)."""
+"""Workers as processes: limits, host calls, protocol, confinement."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WALL_EMPTY_ROOT, WALL_NET_NS, WALL_OTHER_UID = 0x100, 0x200, 0x2000
 ARRAYS = "const a = []; for (let i = 0; i < 128; i++) a.push(new Uint8Array(1 << 20).fill(i)); console.log(a.length)"
 
 
-def test_11_memory_cap(host):
+def test_memory_cap(host):
     clean(host.fork().run(ARRAYS), "128\n")
     result = host.fork().run(ARRAYS, pages=512)
     assert (result.exit_code, result.stdout) == (1, b"") and result.stderr.startswith(b"InternalError: out of memory\n")
@@ -61,7 +61,7 @@ def test_a_source_larger_than_the_memory(host, worker):
     clean(worker.run("console.log(1)", pages=pages), "1\n")
 
 
-def test_10_endless_loop_is_killed(host, worker):
+def test_endless_loop_is_killed(host, worker):
     worker.start("console.log('before'); while (true) {}")
     assert worker.expect(b"O") == b"before\n"
     worker.kill()
@@ -71,7 +71,7 @@ def test_10_endless_loop_is_killed(host, worker):
     assert os.WTERMSIG(host.exit_status(worker)) == signal.SIGKILL
 
 
-def test_14_output(host, run):
+def test_output(host, run):
     clean(run("console.log('x'.repeat(69999))"), "x" * 69999 + "\n")
     assert run("console.log('x'.repeat(200000))").frames == [(b"O", 65536)] * 3 + [
         (b"O", 200001 - 3 * 65536),
@@ -87,7 +87,7 @@ def test_14_output(host, run):
     flood.wait_dead()
 
 
-def test_24_killed_from_outside(host, worker):
+def test_killed_from_outside(host, worker):
     worker.start("console.log(1); for (;;);")
     worker.expect(b"O")
     os.kill(worker.pid, signal.SIGKILL)
@@ -105,7 +105,7 @@ def test_a_fault_outside_the_guests_memory_is_a_crash(host, worker):
     assert os.WIFSIGNALED(host.exit_status(worker))
 
 
-def test_24_host_killed_takes_its_workers():
+def test_host_killed_takes_its_workers():
     with Host() as host:
         host.ready()
         idle, busy = host.fork(), host.fork()
@@ -120,7 +120,7 @@ def test_24_host_killed_takes_its_workers():
 # ---- host calls ----------------------------------------------------------------------------------------------------
 
 
-def test_19_envelope_lengths(run):
+def test_envelope_lengths(run):
     ask = "const r = __plimsoll_host_call({}); console.log(r.status, JSON.stringify(r.body))"
     too_large = '413 "host api request envelope too large\\n"\n'
     clean(run(ask.format("''")), too_large)
@@ -267,7 +267,7 @@ TRAP = """console.log("before"); let l = null;
 async function f() { l = {l, s: "x".repeat(100)}; await null; f(); f(); } f(); f();"""
 
 
-def test_23_one_pid_serves_many_runs_and_none_after_a_trap(host, worker):
+def test_one_pid_serves_many_runs_and_none_after_a_trap(host, worker):
     for i in range(50):
         clean(worker.run(f"console.log({i})"), f"{i}\n")
         worker.expect(b"I")
@@ -291,7 +291,7 @@ def test_ready_states_the_walls(host):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="looks into a non-dumpable process, which only root may")
-def test_23_what_a_worker_has(host, worker):
+def test_what_a_worker_has(host, worker):
     proc = pathlib.Path(f"/proc/{worker.pid}")
     assert sorted(os.listdir(proc / "fd"), key=int) == ["0", "1", "2", "3"]
     assert [os.readlink(proc / "fd" / str(i)) for i in range(3)] == ["/dev/null"] * 3
@@ -373,7 +373,7 @@ sys.stdin.read()
 """
 
 
-def test_23_parent_killed_leaves_nothing():
+def test_parent_killed_leaves_nothing():
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD, str(pathlib.Path(__file__).parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

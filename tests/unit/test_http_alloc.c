@@ -5,6 +5,8 @@
  */
 #include "unit.h"
 
+#include "failing_alloc.h"
+
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,31 +20,9 @@ enum { HANG_S = 20, LARGE = 300000, NTH_MAX = 10000 };
 static _Thread_local bool on_loop;
 static atomic_long countdown = -1; /* of the loop's allocations until one fails; below 0: none */
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *block, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *block, size_t size);
-
-static bool fails_now(void)
+static bool alloc_fails(void)
 {
     return on_loop && atomic_load(&countdown) >= 0 && atomic_fetch_sub(&countdown, 1) == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails_now() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails_now() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *block, size_t size)
-{
-    return fails_now() ? NULL : __real_realloc(block, size);
 }
 
 /* ---- the server ---- */

@@ -394,9 +394,6 @@ static void test_syntax(void **state)
     assert_false(net_value_valid(PLIM_LIT("a\nb")));
     assert_false(net_value_valid(PLIM_LIT("a\0b")));
     assert_false(net_value_valid(PLIM_LIT("a\x7f")));
-    assert_true(net_list_has(PLIM_LIT("a, Close ,b"), "close"));
-    assert_false(net_list_has(PLIM_LIT("a,closed"), "close"));
-    assert_false(net_list_has(PLIM_LIT(""), "close"));
     int64_t length;
     assert_true(net_length_parse(PLIM_LIT("9223372036854775807"), &length));
     assert_false(net_length_parse(PLIM_LIT("9223372036854775808"), &length));

@@ -42,9 +42,8 @@ static const struct row {
     int exit_code;
     const char *out, *err;
 } rows[] = {
-    /* 1 */
     {"console.log('wasm', 6*7)", 0, "wasm 42\n", ""},
-    /* 3 */
+    /* Uncaught errors. */
     {"throw new Error('boom')", 1, "", "Error: boom"},
     {"throw 5", 1, "", "5\n"},
     {"console.log('earlier')\nlet x = ;", 1, "", "SyntaxError"},
@@ -55,7 +54,7 @@ static const struct row {
     {"return 1", 1, "", "SyntaxError"},
     {"undeclared = 1", 1, "", "ReferenceError"},
     {"console.log(this)", 0, "undefined\n", ""},
-    /* 4 */
+    /* Rejections that nothing handled, and one that something did. */
     {"Promise.reject(new Error('r'))", 1, "", "Possibly unhandled promise rejection: Error: r"},
     {"const p = Promise.reject(new Error('r')); await null; p.catch(() => {}); console.log('ok')",
      0, "ok\n", ""},
@@ -63,12 +62,12 @@ static const struct row {
      "Possibly unhandled promise rejection: Error: x"},
     {"(async () => { throw new Error('x') })().catch(() => console.log('caught'))", 0, "caught\n",
      ""},
-    /* 5 */
+    /* Top-level await. */
     {"const v = await Promise.resolve(42); console.log(v)", 0, "42\n", ""},
     {"await new Promise(() => {})", 13, "", "unsettled top-level await\n"},
     {"console.log('a'); await new Promise(() => {}); console.log('b')", 13, "a\n",
      "unsettled top-level await\n"},
-    /* 6 */
+    /* What a snippet sees. */
     {"console.log(typeof fetch, typeof setTimeout, typeof process, typeof require)", 0,
      "undefined undefined undefined undefined\n", ""},
     {"console.log([typeof XMLHttpRequest, typeof WebSocket, typeof setInterval, typeof "
@@ -78,12 +77,12 @@ static const struct row {
      "typeof os, typeof bjson, typeof Intl.DateTimeFormat].every(t => t === 'undefined'))",
      0, "true\n", ""},
     {"console.log(typeof host); host", 1, "undefined\n", "ReferenceError"},
-    /* 7 */
+    /* Every method of the console writes to stdout. */
     {"for (const m of ['log', 'error', 'warn', 'info', 'debug', 'trace']) console[m](m); "
      "print('p')",
      0, "log\nerror\nwarn\ninfo\ndebug\ntrace\np\n", ""},
     {"console.table([1])", 1, "", "TypeError"},
-    /* 8 */
+    /* How values are shown. */
     {"console.log('a',1,-0,null,undefined,10n,[1,[2,3]],{a:1},[null,undefined])", 0,
      "a 1 0 null undefined 10 1,2,3 [object Object] ,\n", ""},
     {"console.log(Symbol('s'))", 0, "<exception>\n", ""},
@@ -92,7 +91,7 @@ static const struct row {
     {"console.log(Object.create(null), new Map(), new Error('m'), () => 1)", 0,
      "[object Object] [object Map] Error: m () => 1\n", ""},
     {"console.log('\\ud800x')", 0, "\xED\xA0\x80x\n", ""},
-    /* 9 */
+    /* Numbers in the form of en-US. */
     {"console.log((95000).toLocaleString())", 0, "95,000\n", ""},
     {"console.log((95000).toLocaleString('en-US',{style:'currency',currency:'USD'}))", 0,
      "$95,000.00\n", ""},
@@ -105,12 +104,12 @@ static const struct row {
      ""},
     {"console.log((1234.5678).toLocaleString())", 0, "1,234.568\n", ""},
     {"console.log(NaN.toLocaleString())", 0, "NaN\n", ""},
-    /* 15 */
+    /* Virtual clocks. */
     {"console.log(Date.now(), Date.now(), performance.now(), performance.now())", 0,
      "1640995200000 1640995200001 0 1\n", ""},
     {"console.log(new Date().toISOString(), new Date(0).getTimezoneOffset())", 0,
      "2022-01-01T00:00:00.000Z 0\n", ""},
-    /* 17 */
+    /* The one module. */
     {"import {exit} from 'qjs:std'; console.log('a'); exit(7); console.log('b')", 7, "a\n", ""},
     {"import {exit} from 'qjs:std'; exit(263)", 7, "", ""},
     {"import {exit} from 'qjs:std'; exit(-1)", 255, "", ""},
@@ -119,12 +118,12 @@ static const struct row {
     {"try { await import('fs') } catch (e) { console.log(e.name) }", 0, "ReferenceError\n", ""},
     {"import {err, out} from 'qjs:std'; err.puts('e\\n'); out.puts('o', '1\\n'); out.flush()", 0,
      "o1\n", "e\n"},
-    /* 18, without a grant */
+    /* A host call has nobody to answer it. */
     {"const r = __plimsoll_host_call('{\"method\":\"GET\",\"path\":\"/a\"}'); "
      "console.log(r.status, JSON.stringify(r.body))",
      0, "503 \"host api broker unavailable\\n\"\n", ""},
     {"__plimsoll_host_call()", 1, "", "TypeError"},
-    /* 19 */
+    /* Envelopes at their bounds, and malformed ones. */
     {"console.log(__plimsoll_host_call('').status)", 0, "413\n", ""},
     {"console.log(__plimsoll_host_call(' '.repeat(1114113)).status)", 0, "413\n", ""},
     {"console.log(__plimsoll_host_call(' '.repeat(1114112)).status)", 0, "400\n", ""},
@@ -178,7 +177,7 @@ static void a_result_states_its_evidence(void **state)
     }
 }
 
-/* 2: a floor that is met runs. */
+/* A floor that is met runs. */
 static void a_floor_that_is_met_runs(void **state)
 {
     (void)state;
@@ -200,7 +199,7 @@ static void a_floor_that_is_met_runs(void **state)
     plim_error_clear(&err);
 }
 
-/* 10: the loop ends at its deadline, what was printed before is returned, and the next run works.
+/* The loop ends at its deadline, what was printed before is returned, and the next run works.
  */
 static void endless_loops_time_out(void **state)
 {
@@ -228,7 +227,7 @@ static void endless_loops_time_out(void **state)
         }
 }
 
-/* 11: live arrays of 128 MiB complete at the default cap and do not under 32 MiB. */
+/* Live arrays of 128 MiB complete at the default cap and do not under 32 MiB. */
 static void the_memory_cap_is_real(void **state)
 {
     (void)state;
@@ -271,7 +270,7 @@ static void a_cap_below_the_engine_is_refused(void **state)
     plim_sandbox_free(sandbox);
 }
 
-/* 13: a result with a non-zero exit, whichever limit ends it. */
+/* A result with a non-zero exit, whichever limit ends it. */
 static void deep_recursion_is_a_result(void **state)
 {
     (void)state;
@@ -301,7 +300,7 @@ static void deep_recursion_is_a_result(void **state)
         }
 }
 
-/* 14: exactly the cap is whole, one byte more is cut; each stream by itself, however it is written.
+/* Exactly the cap is whole, one byte more is cut; each stream by itself, however it is written.
  */
 static void output_is_cut_at_its_cap(void **state)
 {
@@ -357,7 +356,7 @@ static void output_is_bytes(void **state)
     plim_result_free(result);
 }
 
-/* 15: the same bytes in every run, of clocks, chance, and what depends on addresses. */
+/* The same bytes in every run, of clocks, chance, and what depends on addresses. */
 static void runs_are_repeatable(void **state)
 {
     (void)state;
@@ -383,7 +382,7 @@ static void runs_are_repeatable(void **state)
         }
 }
 
-/* 16: whatever a run does to its world, the next one has a new one. */
+/* Whatever a run does to its world, the next one has a new one. */
 static void nothing_is_left_for_the_next_run(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * What the library and the worker host say to each other (spec/wasm.md, sections 9 and 12).
+ * What the library and the worker host say to each other.
  *
  * Shared by both sides and free of I/O: tags, limits and wire structs only. Two sockets exist. The
  * CONTROL socket (AF_UNIX, SOCK_SEQPACKET, descriptor 3 of the host) carries one message a packet:

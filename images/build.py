@@ -94,7 +94,7 @@ class Builder:
             parts = []
             if recipe.packages:
                 pins = sorted(self.pins.get(recipe.name, {}).items())
-                made_of = (recipe.commands, recipe.links, self.book, self.arch)
+                made_of = (recipe.commands, recipe.links, self.book.debian, self.book.exclude, self.book.include, self.arch)
                 parts.append((self.packages, [repr(pins), repr(made_of)]))
             if recipe.control_program or recipe.empty_files:
                 content = [self.program.read_bytes()] if recipe.control_program else []

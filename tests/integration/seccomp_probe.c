@@ -29,50 +29,105 @@ static void say(const char *name, long result)
     printf("%s %s\n", name, result >= 0 ? "ok" : strerrorname_np(error));
 }
 
-struct attempt {
+/* The denied calls, each with one value for all of its arguments: one that is never right, or zero
+ * where that would be read as something. */
+#define CALL(name, value)                                                                          \
+    {                                                                                              \
+#name, SYS_##name, value                                                                   \
+    }
+static const struct {
     const char *name;
-    long number, arguments[6];
+    long number, value;
+} denied[] = {
+    CALL(ptrace, -1),
+    CALL(process_vm_readv, -1),
+    CALL(process_vm_writev, -1),
+    CALL(io_uring_setup, 0),
+    CALL(io_uring_enter, -1),
+    CALL(io_uring_register, -1),
+    CALL(pkey_alloc, -1),
+    CALL(pkey_free, -1),
+    CALL(pkey_mprotect, -1),
+    CALL(landlock_create_ruleset, -1),
+    CALL(landlock_add_rule, -1),
+    CALL(landlock_restrict_self, -1),
+    CALL(pidfd_open, -1),
+    CALL(pidfd_getfd, -1),
+    CALL(pidfd_send_signal, -1),
+    CALL(mq_open, 0),
+    CALL(mq_unlink, 0),
+    CALL(mq_timedsend, -1),
+    CALL(mq_timedreceive, -1),
+    CALL(mq_notify, -1),
+    CALL(mq_getsetattr, -1),
+    CALL(userfaultfd, -1),
+    CALL(perf_event_open, -1),
+    CALL(bpf, -1),
+    CALL(keyctl, -1),
+    CALL(add_key, 0),
+    CALL(request_key, 0),
+    CALL(unshare, -1),
+    CALL(setns, -1),
+    CALL(mount, -1),
+    CALL(umount2, 0),
+    CALL(pivot_root, 0),
+    CALL(chroot, 0),
+    CALL(name_to_handle_at, -1),
+    CALL(open_by_handle_at, -1),
+    CALL(kexec_load, -1),
+    CALL(init_module, -1),
+    CALL(finit_module, -1),
+    CALL(reboot, 0),
+    CALL(swapon, 0),
+    CALL(clock_settime, -1),
+    CALL(clock_adjtime, -1),
+    CALL(settimeofday, -1),
+    CALL(adjtimex, -1),
+    CALL(shmget, -1),
+    CALL(shmat, -1),
+    CALL(shmdt, -1),
+    CALL(shmctl, -1),
+    CALL(semget, -1),
+    CALL(semop, -1),
+    CALL(semtimedop, -1),
+    CALL(semctl, -1),
+    CALL(msgget, -1),
+    CALL(msgsnd, -1),
+    CALL(msgrcv, -1),
+    CALL(msgctl, -1),
+    CALL(clone3, -1),
+#ifdef SYS_modify_ldt
+    CALL(modify_ldt, -1),
+#endif
+    {"no_such_call", NO_SUCH_CALL, 0},
 };
 
-/* X(name): a call with nothing but zeros; X2 and so on where zeros would do something. */
-#define ZERO(call) {#call, SYS_##call, {0, 0, 0, 0, 0, 0}},
-#define BAD(call)  {#call, SYS_##call, {-1, -1, -1, -1, -1, -1}},
-static const struct attempt attempts[] = {
-    BAD(ptrace) BAD(process_vm_readv) BAD(process_vm_writev) /* another process */
-    ZERO(io_uring_setup) BAD(io_uring_enter) BAD(io_uring_register) BAD(pkey_alloc) BAD(pkey_free)
-        BAD(pkey_mprotect) BAD(landlock_create_ruleset) BAD(landlock_add_rule) BAD(
-            landlock_restrict_self) BAD(pidfd_open) BAD(pidfd_getfd) BAD(pidfd_send_signal)
-            ZERO(mq_open) ZERO(mq_unlink) BAD(mq_timedsend) BAD(mq_timedreceive) BAD(mq_notify)
-                BAD(mq_getsetattr) BAD(userfaultfd) BAD(perf_event_open) BAD(bpf) BAD(keyctl) ZERO(
-                    add_key) ZERO(request_key) BAD(unshare) BAD(setns) BAD(mount) ZERO(umount2)
-                    ZERO(pivot_root) ZERO(chroot) BAD(name_to_handle_at) BAD(open_by_handle_at)
-#ifdef SYS_modify_ldt
-                        BAD(modify_ldt)
-#endif
-                            BAD(kexec_load) BAD(init_module) BAD(finit_module) ZERO(reboot)
-                                ZERO(swapon) BAD(clock_settime) BAD(clock_adjtime) BAD(settimeofday)
-                                    BAD(adjtimex) BAD(shmget) BAD(shmat) BAD(shmdt) BAD(shmctl)
-                                        BAD(semget) BAD(semop) BAD(semtimedop) BAD(semctl)
-                                            BAD(msgget) BAD(msgsnd) BAD(msgrcv) BAD(msgctl){
-                                                "no_such_call", NO_SUCH_CALL, {0, 0, 0, 0, 0, 0}},
-    BAD(clone3){"socket_inet", SYS_socket, {AF_INET, SOCK_STREAM, 0, 0, 0, 0}},
-    {"socket_netlink", SYS_socket, {AF_NETLINK, SOCK_RAW, 0, 0, 0, 0}},
-    {"socket_packet", SYS_socket, {AF_PACKET, SOCK_RAW, 0, 0, 0, 0}},
-    {"socket_vsock", SYS_socket, {AF_VSOCK, SOCK_STREAM, 0, 0, 0, 0}},
-    {"socket_alg", SYS_socket, {AF_ALGORITHMS, SOCK_SEQPACKET, 0, 0, 0, 0}},
-    {"socket_unix", SYS_socket, {AF_UNIX, SOCK_STREAM, 0, 0, 0, 0}},
-    {"personality_read", SYS_personality, {0xffffffff, 0, 0, 0, 0, 0}},
-    {"personality_plain", SYS_personality, {0, 0, 0, 0, 0, 0}},
-    {"personality_no_randomization", SYS_personality, {0x0040000, 0, 0, 0, 0, 0}},
-    {"unshare_user", SYS_unshare, {CLONE_NEWUSER, 0, 0, 0, 0, 0}},
+/* Calls that are allowed or denied for what their arguments are. */
+static const struct {
+    const char *name;
+    long number, arguments[3];
+} conditional[] = {
+    {"socket_inet", SYS_socket, {AF_INET, SOCK_STREAM, 0}},
+    {"socket_netlink", SYS_socket, {AF_NETLINK, SOCK_RAW, 0}},
+    {"socket_packet", SYS_socket, {AF_PACKET, SOCK_RAW, 0}},
+    {"socket_vsock", SYS_socket, {AF_VSOCK, SOCK_STREAM, 0}},
+    {"socket_alg", SYS_socket, {AF_ALGORITHMS, SOCK_SEQPACKET, 0}},
+    {"socket_unix", SYS_socket, {AF_UNIX, SOCK_STREAM, 0}},
+    {"personality_read", SYS_personality, {0xffffffff, 0, 0}},
+    {"personality_plain", SYS_personality, {0, 0, 0}},
+    {"personality_no_randomization", SYS_personality, {0x0040000, 0, 0}},
+    {"unshare_user", SYS_unshare, {CLONE_NEWUSER, 0, 0}},
 };
 
 static void try_all(void)
 {
-    for (size_t i = 0; i < sizeof attempts / sizeof attempts[0]; i++) {
-        const long *a = attempts[i].arguments;
-        long result = syscall(attempts[i].number, a[0], a[1], a[2], a[3], a[4], a[5]);
-        say(attempts[i].name, result);
+    for (size_t i = 0; i < sizeof denied / sizeof denied[0]; i++) {
+        long value = denied[i].value;
+        say(denied[i].name, syscall(denied[i].number, value, value, value, value, value, value));
+    }
+    for (size_t i = 0; i < sizeof conditional / sizeof conditional[0]; i++) {
+        const long *a = conditional[i].arguments;
+        say(conditional[i].name, syscall(conditional[i].number, a[0], a[1], a[2]));
     }
 }
 

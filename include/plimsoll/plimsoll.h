@@ -24,8 +24,9 @@
  *             plim_bytes out = plim_result_stdout(result);
  *             printf("%s: %.*s", plim_result_isolation(result), (int)out.len, out.data);
  *         } else {
- *             fprintf(stderr, "%s: %s\n", plim_may_have_run(&err) ? "it may have run" : "nothing
- * ran", plim_error_message(&err));
+ *             fprintf(stderr, "%s: %s\n",
+ *                     plim_may_have_run(&err) ? "it may have run" : "nothing ran",
+ *                     plim_error_message(&err));
  *         }
  *         plim_result_free(result);
  *         plim_sandbox_free(sandbox);
@@ -44,6 +45,7 @@
 
 #include <plimsoll/client.h>
 #include <plimsoll/error.h>
+#include <plimsoll/placement.h>
 #include <plimsoll/record.h>
 #include <plimsoll/request.h>
 #include <plimsoll/result.h>

@@ -43,6 +43,8 @@ typedef struct plim_cancel plim_cancel;
 PLIM_API plim_cancel *plim_cancel_new(void);
 /** Stop the calls that hold this handle, now and later. Any thread, any number of times. */
 PLIM_API void plim_cancel_fire(plim_cancel *cancel);
+/** Was it fired? Any thread. */
+PLIM_API bool plim_cancel_fired(const plim_cancel *cancel);
 PLIM_API void plim_cancel_free(plim_cancel *cancel);
 
 /**
@@ -56,7 +58,7 @@ PLIM_API plim_status plim_sandbox_local(const plim_local_options *options, plim_
 /**
  * Start what the provider needs and prove by throwaway runs that it enforces its bounds. Takes well
  * under a second for `wasm`. The first run does the same when this was not called. Calling it again
- * checks again. Errors: PLIM_E_DISABLED, PLIM_E_UNSUPPORTED, PLIM_E_INVALID_OPTION, PLIM_E_REMOTE;
+ * checks again. Errors: PLIM_E_INSUFFICIENT_ISOLATION, PLIM_E_INVALID_OPTION, PLIM_E_REMOTE;
  * always marked: no code of yours ran.
  */
 PLIM_API plim_status plim_sandbox_ready(plim_sandbox *sandbox, plim_cancel *cancel,
@@ -106,6 +108,8 @@ PLIM_API int64_t plim_info_memory_mb(const plim_info *info);
 PLIM_API double plim_info_cpus(const plim_info *info);
 PLIM_API int64_t plim_info_pids(const plim_info *info);
 PLIM_API int64_t plim_info_disk_mb(const plim_info *info);
+/** A copy of its own, or NULL when memory is out. */
+PLIM_API plim_info *plim_info_copy(const plim_info *info);
 PLIM_API void plim_info_free(plim_info *info);
 /**@}*/
 

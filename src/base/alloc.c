@@ -77,8 +77,10 @@ static struct arena_chunk *arena_chunk_for(base_arena *arena, size_t bytes)
     struct arena_chunk *chunk = arena->chunks;
     if (chunk && chunk->size - chunk->used >= bytes)
         return chunk;
-    size_t size = bytes > ARENA_CHUNK_BYTES ? bytes : ARENA_CHUNK_BYTES;
-    chunk = calloc(1, sizeof(*chunk) + size);
+    size_t size = bytes > ARENA_CHUNK_BYTES ? bytes : ARENA_CHUNK_BYTES, whole;
+    if (!base_size_add(size, sizeof(*chunk), &whole))
+        return NULL;
+    chunk = calloc(1, whole);
     if (!chunk)
         return NULL;
     chunk->size = size;

@@ -62,14 +62,16 @@ void base_buf_free(base_buf *buf)
 char *base_buf_reserve(base_buf *buf, size_t bytes)
 {
     size_t need;
-    if (buf->failed || !base_size_add(buf->len, bytes, &need) || need > buf->max)
+    if (buf->failed || !base_size_add(buf->len, bytes, &need) || need > buf->max ||
+        need == SIZE_MAX)
         goto failed;
     if (need >= buf->capacity) {
-        size_t capacity = buf->capacity ? buf->capacity : 64;
-        while (capacity <= need)
-            capacity *= 2;
-        if (capacity > buf->max)
-            capacity = buf->max + 1;
+        /* At least doubled, so that appending is linear; never more than the maximum can use. */
+        size_t most = buf->max < SIZE_MAX ? buf->max + 1 : SIZE_MAX;
+        size_t capacity = buf->capacity ? buf->capacity : 32;
+        capacity = capacity <= most / 2 ? capacity * 2 : most;
+        if (capacity <= need)
+            capacity = need + 1;
         char *data = base_realloc(buf->data, capacity, 1);
         if (!data)
             goto failed;

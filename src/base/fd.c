@@ -12,6 +12,13 @@ void base_fd_close(int *fd)
     errno = saved;
 }
 
+void base_fd_occupy_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 bool base_write_all(int fd, plim_bytes bytes)
 {
     bool is_socket = true;

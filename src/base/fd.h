@@ -12,6 +12,13 @@ void base_fd_close(int *fd);
 #define _cleanup_fd_ _cleanup_(base_fd_close)
 
 /*
+ * Open what is missing of stdin, stdout and stderr, the wrong way round, so that using it fails as
+ * it should. Else the next file opened would take its place, and what is meant for a reader would
+ * go into it. Before anything else is opened.
+ */
+void base_fd_occupy_standard(void);
+
+/*
  * Write everything to a blocking descriptor, through short writes and EINTR. False with errno set
  * otherwise. Raises SIGPIPE on pipes like write; sockets are written with MSG_NOSIGNAL.
  */

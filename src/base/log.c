@@ -1,5 +1,7 @@
 #include "base/base.h"
 
+#include <math.h>
+
 enum { LOG_LINE_BYTES_MAX = 64 * 1024 };
 
 static struct {
@@ -83,7 +85,11 @@ static void add_value(base_buf *buf, base_log_format format, const base_log_fiel
         base_buf_add_text(buf, field->integer ? "true" : "false");
         break;
     case BASE_LOG_NUMBER:
-        base_buf_printf(buf, "%.17g", field->number);
+        /* JSON has no other number, and a line that does not parse is a line lost. */
+        if (isfinite(field->number))
+            base_buf_printf(buf, "%.17g", field->number);
+        else
+            base_buf_add_text(buf, "null");
         break;
     }
 }

@@ -1,5 +1,6 @@
 #include "base/base.h"
 
+#include <locale.h>
 #include <math.h>
 
 static bool is_space(char c)
@@ -21,9 +22,20 @@ plim_bytes base_trim(plim_bytes text)
     return text;
 }
 
+/* Not tolower: in a Turkish locale that leaves "I" alone. */
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
 bool base_ascii_equal_ignore_case(plim_bytes a, const char *b)
 {
-    return a.len == strlen(b) && (a.len == 0 || strncasecmp(a.data, b, a.len) == 0);
+    if (a.len != strlen(b))
+        return false;
+    for (size_t i = 0; i < a.len; i++)
+        if (lower(a.data[i]) != lower(b[i]))
+            return false;
+    return true;
 }
 
 bool base_parse_int(plim_bytes text, int64_t *out)
@@ -60,7 +72,8 @@ bool base_parse_number(plim_bytes text, double *out)
     memcpy(copy, text.data, text.len);
     copy[text.len] = '\0';
     char *end;
-    double value = strtod(copy, &end);
+    /* The program that holds this library may have set a locale with a decimal comma. */
+    double value = strtod_l(copy, &end, newlocale(LC_ALL_MASK, "C", NULL));
     if (end != copy + text.len || !isfinite(value))
         return false;
     *out = value;
@@ -104,32 +117,48 @@ static const struct duration_unit *unit_at(plim_bytes text)
     return best;
 }
 
+/*
+ * The decimal at the front of `*text`, exactly: its whole part, and its fraction as a number of
+ * parts of `*scale`, a power of ten. Digits past the 18th after the point are below any unit here.
+ */
+static bool take_decimal(plim_bytes *text, int64_t *whole, int64_t *fraction, int64_t *scale)
+{
+    size_t at = 0, digits = 0;
+    *whole = *fraction = 0;
+    *scale = 1;
+    for (; at < text->len && is_digit(text->data[at]); at++, digits++)
+        if (__builtin_mul_overflow(*whole, 10, whole) ||
+            __builtin_add_overflow(*whole, text->data[at] - '0', whole))
+            return false;
+    if (at < text->len && text->data[at] == '.')
+        for (at++; at < text->len && is_digit(text->data[at]); at++, digits++)
+            if (*scale < INT64_C(1000000000000000000)) {
+                *fraction = *fraction * 10 + (text->data[at] - '0');
+                *scale *= 10;
+            }
+    *text = (plim_bytes){text->data + at, text->len - at};
+    return digits > 0;
+}
+
 bool base_parse_duration_ns(plim_bytes text, int64_t *out)
 {
-    if (base_bytes_is(text, "0")) {
-        *out = 0;
-        return true;
-    }
-    double total = 0;
-    while (text.len) {
-        size_t digits = 0;
-        while (digits < text.len && (is_digit(text.data[digits]) || text.data[digits] == '.'))
-            digits++;
-        double amount;
-        if (!base_parse_number((plim_bytes){text.data, digits}, &amount))
+    int64_t total = 0;
+    bool zero = base_bytes_is(text, "0");
+    if (text.len == 0)
+        return false;
+    while (text.len && !zero) {
+        int64_t whole, fraction, scale, ns;
+        if (!take_decimal(&text, &whole, &fraction, &scale))
             return false;
-        text = (plim_bytes){text.data + digits, text.len - digits};
         const struct duration_unit *unit = unit_at(text);
-        if (!unit)
+        if (!unit || __builtin_mul_overflow(whole, unit->ns, &ns) ||
+            __builtin_add_overflow(total, ns, &total))
             return false;
-        total += amount * (double)unit->ns;
+        ns = (int64_t)((__int128)fraction * unit->ns / scale);
+        if (__builtin_add_overflow(total, ns, &total))
+            return false;
         text = (plim_bytes){text.data + strlen(unit->name), text.len - strlen(unit->name)};
-        if (total >= (double)INT64_MAX)
-            return false;
-        if (text.len == 0) {
-            *out = (int64_t)total;
-            return true;
-        }
     }
-    return false;
+    *out = total;
+    return true;
 }

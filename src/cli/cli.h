@@ -35,23 +35,32 @@ enum {
 #undef X
 };
 
+/* The flags that say where to run. */
+#define CLI_WHERE (CLI_PROVIDER | CLI_DAEMON | CLI_CA_FILE | CLI_INSECURE_HTTP)
+
 /* X(verb, arguments, how many operands, flags, what it does, more about it) */
 #define CLI_VERBS(X)                                                                               \
     X(run, "FILE | - | -e CODE", 1,                                                                \
-      CLI_E | CLI_PROVIDER | CLI_FLOOR | CLI_SOFTWARE | CLI_TIMEOUT | CLI_TRACE_ID | CLI_JSON |    \
-          CLI_PASS_EXIT,                                                                           \
+      CLI_E | CLI_WHERE | CLI_GRANT | CLI_FLOOR | CLI_SOFTWARE | CLI_TIMEOUT | CLI_TRACE_ID |      \
+          CLI_JSON | CLI_PASS_EXIT,                                                                \
       "run one snippet of JavaScript and print what it prints",                                    \
       "FILE is read from disk, - from standard input. What the guest writes goes to stdout and "   \
       "stderr byte for byte; on a terminal, control characters other than tab and newline are "    \
       "replaced. The last line on stderr is ours: provider, tier, how the guest ended, duration, " \
-      "and what was cut.")                                                                         \
-    X(describe, "", 0, CLI_PROVIDER | CLI_JSON,                                                    \
+      "what was cut and, from a daemon, the digest of the record that was checked.")               \
+    X(describe, "", 0, CLI_WHERE | CLI_JSON,                                                       \
       "say which provider is chosen, its tier, what it runs and within which limits",              \
-      "The provider is started and its startup test is run first. Exit status 3 means that it "    \
-      "did not pass, so it would run nothing; the reason is on stderr.")                           \
+      "A provider of this process is started and its startup test is run first; a daemon states "  \
+      "what it proved at its start. Exit status 3 means that it would run nothing; the reason is " \
+      "on stderr.")                                                                                \
     X(doctor, "", 0, CLI_JSON, "say which tiers this machine can offer, and on what evidence",     \
       "Starts the wasm provider and runs its startup test; looks at everything else without "      \
       "using it. Needs no network. Exit status 1 means that no tier can be offered.")              \
+    X(callers, "COMMAND --file PATH [FLAGS]", 0, 0,                                                \
+      "make, list and retire the callers of a daemon in its registry file",                        \
+      "Works offline. The commands are create, import, limit, list, rotate and revoke; "           \
+      "`plimsoll callers help` has their flags. Exit status 1 means that the file is as it was, "  \
+      "unless the message says otherwise.")                                                        \
     X(help, "[VERB]", 1, CLI_MARKDOWN | CLI_SETTINGS_MARKDOWN,                                     \
       "print this, or the help of a verb", "")
 

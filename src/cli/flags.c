@@ -103,7 +103,7 @@ static bool read_flag(int argc, char **argv, int *at, unsigned allowed, cli_opti
     return store(flag, value, out, err);
 }
 
-static bool take_operand(const char *argument, int operands, cli_options *out, plim_error *err)
+static bool take_operand(char *argument, int operands, cli_options *out, plim_error *err)
 {
     if (operands == 0 || out->operand)
         return refuse(err, "\"%s\" is one argument too many", argument);

@@ -87,7 +87,8 @@ static void add_verb_markdown(const cli_verb *verb, base_buf *out)
                     verb->arguments[0] ? " " : "", verb->arguments);
     base_buf_printf(out, "%c%s.%s%s\n", verb->summary[0] - ('a' - 'A'), verb->summary + 1,
                     verb->detail[0] ? " " : "", verb->detail);
-    base_buf_add_text(out, "\n| Flag | Meaning |\n|---|---|\n");
+    if (verb->flags)
+        base_buf_add_text(out, "\n| Flag | Meaning |\n|---|---|\n");
     for (size_t i = 0; i < CLI_FLAG_COUNT; i++) {
         const cli_flag *flag = &cli_flag_table[i];
         if (!(verb->flags & 1u << i))
@@ -144,6 +145,8 @@ int cli_help(int argc, char **argv)
     const cli_verb *verb = options.operand ? cli_verb_find(options.operand) : NULL;
     if (options.operand && !verb)
         return cli_usage_error("help", "there is no verb \"%s\"", options.operand);
+    if (verb && !verb->flags) /* it reads its own arguments, so it knows what they are */
+        return verb->main(2, (char *[]){options.operand, (char[]){"help"}, NULL});
     _cleanup_buf_ base_buf text = BASE_BUF_INIT(65536);
     if (options.markdown)
         cli_verbs_markdown(&text);

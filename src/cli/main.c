@@ -3,7 +3,6 @@
 
 #include "cli/output.h"
 
-#include <fcntl.h>
 #include <signal.h>
 
 const cli_verb cli_verb_table[] = {
@@ -42,24 +41,17 @@ bool cli_begin(int argc, char **argv, cli_options *out, int *status)
         *status = cli_usage_error(verb->name, "%s", plim_error_message(&err));
         return false;
     }
+    if (!out->help && (out->given & CLI_DAEMON) && (out->given & CLI_PROVIDER)) {
+        *status =
+            cli_usage_error(verb->name, "a daemon has its own provider: --daemon or --provider");
+        return false;
+    }
     if (!out->help)
         return true;
     _cleanup_buf_ base_buf text = BASE_BUF_INIT(65536);
     cli_verb_usage(verb, &text);
     *status = cli_print(&text);
     return false;
-}
-
-/*
- * A descriptor 0, 1 or 2 that is not open would be given to the next file or socket, and guest
- * output would then be written there. Such a one is opened the wrong way round, so that using it
- * still fails.
- */
-static void reserve_standard_descriptors(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0)
-            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 static int print_version(void)
@@ -74,10 +66,19 @@ static bool is_flag(const char *argument, const char *name)
     return argument[0] == '-' && strcmp(argument + (argument[1] == '-' ? 2 : 1), name) == 0;
 }
 
+/* An installed link of this name is the subcommand by itself. */
+static bool is_clients_link(const char *program)
+{
+    const char *slash = program ? strrchr(program, '/') : NULL;
+    return program && strcmp(slash ? slash + 1 : program, "plimsoll-clients") == 0;
+}
+
 int main(int argc, char **argv)
 {
-    reserve_standard_descriptors();
+    base_fd_occupy_standard();
     signal(SIGPIPE, SIG_IGN); /* a reader that went away is an error of write */
+    if (is_clients_link(argv[0]))
+        return cli_callers(argc, argv);
     _cleanup_buf_ base_buf usage = BASE_BUF_INIT(65536);
     cli_usage(&usage);
     if (argc < 2) {

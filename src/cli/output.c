@@ -2,6 +2,7 @@
 
 #include <langinfo.h>
 #include <locale.h>
+#include <openssl/evp.h>
 
 /* Longest text the program makes of one stream: each byte of the longest result may become three.
  */
@@ -110,23 +111,15 @@ json_t *cli_json_text(plim_bytes bytes)
     return json_stringn_nocheck(base_buf_text(&text), text.len);
 }
 
-/* RFC 4648, section 4. */
 static bool add_base64(base_buf *out, plim_bytes bytes)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t at = 0; at < bytes.len; at += 3) {
-        size_t count = bytes.len - at < 3 ? bytes.len - at : 3;
-        unsigned char in[3] = {0};
-        memcpy(in, bytes.data + at, count);
-        const char quad[4] = {
-            digits[in[0] >> 2],
-            digits[(in[0] & 3) << 4 | in[1] >> 4],
-            count > 1 ? digits[(in[1] & 15) << 2 | in[2] >> 6] : '=',
-            count > 2 ? digits[in[2] & 63] : '=',
-        };
-        base_buf_add(out, (plim_bytes){quad, sizeof(quad)});
-    }
-    return !out->failed;
+    size_t length = (bytes.len + 2) / 3 * 4;
+    char *to = bytes.len <= INT_MAX ? base_buf_reserve(out, length) : NULL;
+    if (!to)
+        return false;
+    EVP_EncodeBlock((unsigned char *)to, (const unsigned char *)bytes.data, (int)bytes.len);
+    out->len += length;
+    return true;
 }
 
 bool cli_json_set_bytes(json_t *object, const char *name, plim_bytes bytes)

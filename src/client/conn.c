@@ -2,7 +2,9 @@
 
 #include <curl/curl.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 struct client_conn {
@@ -76,6 +78,53 @@ static curl_socket_t on_open(void *user, curlsocktype purpose, struct curl_socka
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
+/* ---- descriptors across exec ---- */
+
+/* The descriptors from the lowest free one on, and which of them were in use at a moment. */
+typedef struct fd_range {
+    int lowest;
+    bool used[64];
+} fd_range;
+
+static fd_range look_at_range(void)
+{
+    fd_range range = {.lowest = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    int fd = range.lowest;
+    base_fd_close(&fd);
+    for (size_t i = 0; i < PLIM_COUNT(range.used); i++)
+        range.used[i] = fcntl(range.lowest + (int)i, F_GETFD) >= 0;
+    return range;
+}
+
+/* Has a local socket bytes on the way, to it or from it? */
+static bool holds_bytes(int fd)
+{
+    int domain = 0, unread = 0, unsent = 0;
+    socklen_t size = sizeof(domain);
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
+           ((ioctl(fd, FIONREAD, &unread) == 0 && unread) ||
+            (ioctl(fd, SIOCOUTQ, &unsent) == 0 && unsent));
+}
+
+/*
+ * libcurl 7 keeps a pair of sockets in each multi handle to wake it up, and leaves it open across
+ * exec. The pair is known by what it is for: of the descriptors that are new since `before`, the
+ * two that hold a byte only after a wake-up. One that is not found stays as it is.
+ */
+static void hide_wakeup_pair(CURLM *multi, fd_range *before)
+{
+    if (before->lowest < 0)
+        return;
+    for (size_t i = 0; i < PLIM_COUNT(before->used); i++)
+        before->used[i] |= holds_bytes(before->lowest + (int)i);
+    if (curl_multi_wakeup(multi) != CURLM_OK)
+        return;
+    for (size_t i = 0; i < PLIM_COUNT(before->used); i++)
+        if (!before->used[i] && holds_bytes(before->lowest + (int)i))
+            fcntl(before->lowest + (int)i, F_SETFD, FD_CLOEXEC);
+    curl_multi_poll(multi, NULL, 0, 0, NULL); /* takes the byte out again */
+}
+
 /* ---- connecting ---- */
 
 static bool set_options(client_conn *conn, const client_url *url, const char *ca_file,
@@ -116,7 +165,10 @@ static client_conn *conn_new(void)
     conn->fd = CURL_SOCKET_BAD;
     conn->timer_ns = BASE_NEVER;
     conn->easy = curl_easy_init();
+    fd_range before = look_at_range();
     conn->multi = curl_multi_init();
+    if (conn->multi)
+        hide_wakeup_pair(conn->multi, &before);
     if (conn->easy && conn->multi &&
         curl_multi_setopt(conn->multi, CURLMOPT_SOCKETFUNCTION, on_socket) == CURLM_OK &&
         curl_multi_setopt(conn->multi, CURLMOPT_SOCKETDATA, conn) == CURLM_OK &&

@@ -85,9 +85,12 @@ static struct caller *find_or_add(core_limiter *limiter, plim_bytes key, int64_t
     return *slot = caller;
 }
 
+/* Threads read the clock before they take the lock, so a reading may be older than the last one:
+ * then nothing has been earned since, and nothing is taken back. */
 static double refilled(const core_limiter *limiter, const struct caller *caller, int64_t now_ns)
 {
-    double seconds = (double)(now_ns - caller->refilled_ns) / (double)BASE_NS_PER_S;
+    int64_t passed_ns = now_ns > caller->refilled_ns ? now_ns - caller->refilled_ns : 0;
+    double seconds = (double)passed_ns / (double)BASE_NS_PER_S;
     double tokens = caller->tokens + seconds * (double)limiter->limits.rate_per_min / 60.0;
     double burst = (double)limiter->limits.rate_burst;
     return tokens < burst ? tokens : burst;
@@ -145,7 +148,8 @@ static bool acquire_locked(core_limiter *limiter, plim_bytes key, int64_t now_ns
     }
     if (limits->rate_per_min) {
         caller->tokens = refilled(limiter, caller, now_ns);
-        caller->refilled_ns = now_ns;
+        if (now_ns > caller->refilled_ns)
+            caller->refilled_ns = now_ns;
         if (caller->tokens < 1) {
             core_refuse_capacity(err, "rate limit: %" PRId64 " runs a minute per caller",
                                  limits->rate_per_min);

@@ -88,10 +88,15 @@ void core_gate_free(core_gate *gate)
     base_free(gate);
 }
 
+bool core_gate_preflight(core_gate *gate, const run_ctx *ctx, plim_error *err)
+{
+    return gate->provider->ops->preflight(gate->provider, ctx, err);
+}
+
 bool core_gate_ready(core_gate *gate, const run_ctx *ctx, plim_error *err)
 {
     const core_provider_ops *ops = gate->provider->ops;
-    if (!ops->preflight(gate->provider, ctx, err))
+    if (!core_gate_preflight(gate, ctx, err))
         return false;
     if (ops->smoke_test && !ops->smoke_test(gate->provider, ctx, err))
         return false;
@@ -104,17 +109,26 @@ bool core_gate_ready(core_gate *gate, const run_ctx *ctx, plim_error *err)
     return true;
 }
 
-bool core_gate_run(core_gate *gate, const core_request *request, plim_bytes principal,
-                   const run_ctx *ctx, plim_result **out, plim_error *err)
+bool core_gate_dispatch(core_gate *gate, const core_request *request, plim_bytes principal,
+                        const run_ctx *ctx, plim_result **out, bool *dispatched, plim_error *err)
 {
     core_description now;
+    *dispatched = false;
     core_gate_describe(gate, &now);
     if (!core_check_evidence(&now, request, err) ||
         !core_limiter_acquire(gate->limiter, principal, base_monotonic_ns(), err))
         return false;
+    *dispatched = true;
     bool answered = gate->provider->ops->run(gate->provider, request, principal, ctx, out, err);
     core_limiter_release(gate->limiter, principal);
     return answered;
+}
+
+bool core_gate_run(core_gate *gate, const core_request *request, plim_bytes principal,
+                   const run_ctx *ctx, plim_result **out, plim_error *err)
+{
+    bool dispatched;
+    return core_gate_dispatch(gate, request, principal, ctx, out, &dispatched, err);
 }
 
 void core_gate_describe(core_gate *gate, core_description *out)

@@ -22,9 +22,16 @@ void core_gate_free(core_gate *gate);
  * `unsupported`. */
 bool core_gate_ready(core_gate *gate, const run_ctx *ctx, plim_error *err);
 
-/* Run a request that core_validate accepted, for `principal`. See core_provider_ops.run. */
+/* The provider's cheap check alone, never the smoke test: safe on a path that anybody may poll. */
+bool core_gate_preflight(core_gate *gate, const run_ctx *ctx, plim_error *err);
+
+/* Run a request that core_validate accepted, for `principal`. See core_provider_ops.run. The second
+ * form says whether the provider was asked: a call that counts and has an audit line. */
 bool core_gate_run(core_gate *gate, const core_request *request, plim_bytes principal,
                    const run_ctx *ctx, plim_result **out, plim_error *err);
+
+bool core_gate_dispatch(core_gate *gate, const core_request *request, plim_bytes principal,
+                        const run_ctx *ctx, plim_result **out, bool *dispatched, plim_error *err);
 
 void core_gate_describe(core_gate *gate, core_description *out);
 void core_gate_counts(core_gate *gate, core_admission_counts *out);

@@ -15,6 +15,14 @@ bool core_name_valid(plim_bytes name)
     return true;
 }
 
+bool core_validate_trace_id(plim_bytes trace_id, plim_error *err)
+{
+    return core_name_valid(trace_id) ||
+           core_refuse_request(
+               err, "the trace ID is not 1 to %d letters, digits, \".\", \"_\", \":\" or \"-\"",
+               PLIM_TRACE_ID_BYTES_MAX);
+}
+
 static bool has_nul(plim_bytes text)
 {
     return text.len && memchr(text.data, '\0', text.len);

@@ -19,4 +19,7 @@ bool core_path_valid(plim_bytes path);
 /* 1-64 bytes of [A-Za-z0-9._:-]. */
 bool core_name_valid(plim_bytes name);
 
+/* The same for a trace ID that was given. A daemon drops a bad one; who sends one refuses it. */
+bool core_validate_trace_id(plim_bytes trace_id, plim_error *err);
+
 #endif

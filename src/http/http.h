@@ -17,7 +17,7 @@
 
 #include "base/base.h"
 
-#include "http/limits.h"
+#include "http/limit.h"
 
 typedef struct http_server http_server;
 typedef struct http_listener http_listener;

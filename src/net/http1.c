@@ -10,6 +10,9 @@ enum { AT_START, AT_START_LF, IN_HEAD, IN_BODY, AT_FAULT };
  */
 enum { OVERHEAD_PER_BYTE = 16, OVERHEAD_AT_FIRST = 16384 };
 
+/* An idle connection keeps the memory of a usual head, not of the largest it ever saw. */
+enum { RETURNED_HEAD_MAX = 2048 };
+
 static net_http1 *self(llhttp_t *parser)
 {
     return parser->data;
@@ -182,6 +185,7 @@ static const char *check_host(net_http1 *http1)
 static net_http1_event check_head(net_http1 *http1)
 {
     const net_head *head = &http1->head;
+    http1->head_complete = true;
     if (http1->parser.http_major != 1 || http1->parser.http_minor > 1)
         return fault(http1, NET_HTTP1_VERSION, "unsupported HTTP version");
     const char *reason = check_framing(http1);
@@ -260,7 +264,8 @@ net_http1_event net_http1_next(net_http1 *http1, plim_bytes *input, plim_bytes *
     if (http1->phase == AT_FAULT)
         return (net_http1_event)http1->pending;
     if (http1->ended) { /* the head was readable until now */
-        http1->ended = false;
+        http1->ended = http1->head_complete = false;
+        http1->path = http1->query = (plim_bytes){NULL, 0};
         net_head_reset(&http1->head);
         http1->head_bytes = http1->protocol_bytes = 0;
         http1->phase = AT_START;
@@ -280,6 +285,7 @@ net_http1_event net_http1_next(net_http1 *http1, plim_bytes *input, plim_bytes *
         return fault(http1, NET_HTTP1_NOMEM, "out of memory");
     if (error == HPE_USER)
         return fault(http1, NET_HTTP1_BAD, NULL);
+    http1->unknown_method = error == HPE_INVALID_METHOD;
     if (error != HPE_OK && error != HPE_PAUSED)
         return fault(http1, NET_HTTP1_BAD, llhttp_get_error_reason(&http1->parser));
     if (http1->pending == NET_HTTP1_HEAD)
@@ -312,4 +318,15 @@ net_head net_http1_take_head(net_http1 *http1)
     net_head head = http1->head;
     net_head_init(&http1->head, head.text.max);
     return head;
+}
+
+void net_http1_return_head(net_http1 *http1, net_head *head)
+{
+    if (http1->head.text.data || http1->head.fields || head->text.capacity > RETURNED_HEAD_MAX) {
+        net_head_free(head);
+        return;
+    }
+    http1->head = *head;
+    net_head_reset(&http1->head);
+    net_head_init(head, http1->head.text.max);
 }

@@ -27,6 +27,8 @@ typedef struct net_http1 {
     plim_bytes path, query; /* of the target; after HEAD, into the head's text or static */
     int64_t content_length; /* after HEAD: 0 none, -1 chunked */
     bool keep_alive;        /* after HEAD: may the connection serve another request? */
+    bool head_complete;     /* `head` is whole, perhaps refused all the same */
+    bool unknown_method;    /* BAD because the first word is not a method we know */
     const char *reason;     /* static */
 
     /* private */
@@ -52,5 +54,8 @@ bool net_http1_expects_continue(const net_http1 *http1);
 
 /* Give the head away, for a request that outlives the connection's interest in it. */
 net_head net_http1_take_head(net_http1 *http1);
+/* Give a head back once nobody reads it, so that the next message need not allocate. Leaves `head`
+ * empty. */
+void net_http1_return_head(net_http1 *http1, net_head *head);
 
 #endif

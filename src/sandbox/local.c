@@ -27,11 +27,8 @@ static plim_bytes look_up(void *ctx, const char *name)
 static bool known_settings(const plim_local_options *options, plim_error *err)
 {
     for (size_t i = 0; i < options->setting_count; i++) {
-        size_t row = 0;
-        while (row < core_setting_count &&
-               !base_bytes_is(options->settings[i].name, core_setting_table[row].name))
-            row++;
-        if (row == core_setting_count)
+        const core_setting *setting = core_setting_find(options->settings[i].name);
+        if (!setting || setting->scope != CORE_SCOPE_SANDBOX)
             return core_refuse_configuration(err, "setting %zu is not one that this library knows",
                                              i + 1);
     }
@@ -108,7 +105,10 @@ static bool local_run(sandbox_backend *base, const core_request *request, const 
 {
     local_backend *backend = (local_backend *)base;
     core_description now;
+    plim_bytes trace_id = request->options->trace_id;
     if (!core_validate(request, err))
+        return false;
+    if (trace_id.len && !core_validate_trace_id(trace_id, err))
         return false;
     if (core_request_grant_profile(request).len)
         return core_refuse_permission(

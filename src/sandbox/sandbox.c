@@ -40,6 +40,12 @@ void plim_cancel_fire(plim_cancel *cancel)
     (void)written; /* a full counter is readable already */
 }
 
+bool plim_cancel_fired(const plim_cancel *cancel)
+{
+    run_ctx now = {0, cancel->fd};
+    return run_ctx_poll(&now, NULL, 0) == RUN_CANCELED;
+}
+
 void plim_cancel_free(plim_cancel *cancel)
 {
     if (!cancel)
@@ -223,6 +229,14 @@ int64_t plim_info_pids(const plim_info *info)
 int64_t plim_info_disk_mb(const plim_info *info)
 {
     return info->description.disk_mb;
+}
+
+plim_info *plim_info_copy(const plim_info *info)
+{
+    plim_info *copy = base_new(plim_info);
+    if (copy)
+        *copy = *info;
+    return copy;
 }
 
 void plim_info_free(plim_info *info)

@@ -63,38 +63,23 @@ void wire_store(const wire_field *field, void *value, uint64_t bits)
     }
 }
 
-/* Optional scalars keep a flag; texts, bytes in protoc-c's "optional string" form and messages say
- * it by themselves. */
-static bool has_flag(const wire_field *field)
-{
-    return field->label == PROTOBUF_C_LABEL_OPTIONAL && field->quantifier_offset &&
-           !wire_in_oneof(field);
-}
-
 void wire_mark_present(void *message, const wire_field *field)
 {
-    if (wire_in_oneof(field)) {
+    if (wire_in_oneof(field))
         *wire_case(message, field) = field->id;
-    } else if (has_flag(field)) {
-        *(protobuf_c_boolean *)(void *)((char *)message + field->quantifier_offset) = 1;
-    }
 }
 
 bool wire_is_present(const void *message, const wire_field *field)
 {
-    const char *quantifier = (const char *)message + field->quantifier_offset;
     const void *value = wire_slot_const(message, field);
     if (wire_is_list(field))
-        return *(const size_t *)(const void *)quantifier > 0;
+        return *wire_count((void *)message, field) > 0;
     if (wire_in_oneof(field))
-        return *(const uint32_t *)(const void *)quantifier == field->id;
-    if (has_flag(field))
-        return *(const protobuf_c_boolean *)(const void *)quantifier;
+        return *wire_case((void *)message, field) == field->id;
     switch (field->type) {
     case PROTOBUF_C_TYPE_STRING:
     case PROTOBUF_C_TYPE_BYTES:
-        return field->label == PROTOBUF_C_LABEL_NONE ? ((const plim_bytes *)value)->len > 0
-                                                     : ((const plim_bytes *)value)->data != NULL;
+        return ((const plim_bytes *)value)->len > 0;
     case PROTOBUF_C_TYPE_MESSAGE:
         return *(void *const *)value != NULL;
     default:

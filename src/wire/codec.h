@@ -33,6 +33,9 @@ bool wire_scan(const wire_type *type, plim_bytes in, plim_error *err) PLIM_MUST_
  */
 bool wire_encode(wire_codec codec, const void *message, base_buf *out) PLIM_MUST_USE;
 
+/* A JSON string of `text`, quotes and all; it must be valid UTF-8. */
+bool wire_json_add_text(base_buf *out, plim_bytes text);
+
 /* Base64 of the standard alphabet, padded or not, as JSON and details of errors have it. */
 bool wire_base64_add(base_buf *out, plim_bytes bytes, bool padded);
 

@@ -50,7 +50,7 @@ static inline uint32_t *wire_case(void *message, const wire_field *field)
 /* Bytes of one value of the field in memory. */
 size_t wire_value_size(const wire_field *field);
 
-/* Note that the singular field has a value, where that is kept apart from the value. */
+/* Note that the singular field is set, where that is kept apart from its value: in a oneof. */
 void wire_mark_present(void *message, const wire_field *field);
 
 /* Is there anything to encode: a list with elements, the set member of a oneof, a set message, a
@@ -114,10 +114,10 @@ typedef struct wire_token {
 } wire_token;
 
 /* Take the next field; a group is skipped whole. NULL, or what is malformed. */
-const char *wire_take(wire_cursor *cursor, wire_token *out);
+const char *wire_take(wire_cursor *in, wire_token *out);
 
 /* Take one value of a packed list; false at a malformed one. */
-bool wire_take_value(wire_cursor *cursor, wire_form form, uint64_t *bits);
+bool wire_take_value(wire_cursor *in, wire_form form, uint64_t *bits);
 
 /* The form of one value of the field. */
 wire_form wire_form_of(const wire_field *field);

@@ -199,7 +199,7 @@ bool wire_json_text(base_arena *arena, const wire_json_token *token, plim_bytes 
             to[made++] = *at++;
             continue;
         }
-        uint32_t point;
+        uint32_t point = 0;
         at += 1 + read_escape(at + 1, end, &point);
         made += put_utf8(to + made, point);
     }

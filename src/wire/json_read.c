@@ -63,7 +63,7 @@ static bool skip_value(struct reader *r);
 
 static bool skip_elements(struct reader *r, wire_json_kind end)
 {
-    bool empty;
+    bool empty = false;
     if (!open_nest(r, end, &empty))
         return false;
     for (bool more = !empty; more;) {
@@ -261,7 +261,7 @@ static bool read_list(struct reader *r, const wire_type *type, const wire_field 
 {
     if (wire_json_peek(&r->lexer) != WIRE_JSON_ARRAY)
         return misfit(r, field, "an array");
-    bool empty;
+    bool empty = false;
     if (!open_nest(r, WIRE_JSON_ARRAY_END, &empty))
         return false;
     size_t size = wire_value_size(field), start = r->elements.len, count = 0;
@@ -278,7 +278,7 @@ static bool read_list(struct reader *r, const wire_type *type, const wire_field 
             return false;
     }
     r->depth--;
-    plim_bytes made = {r->elements.data + start, count * size}, kept = {0};
+    plim_bytes made = {count ? r->elements.data + start : NULL, count * size}, kept = {0};
     if (count && !base_arena_dup(r->arena, made, &kept))
         return plim_refuse_nomem(r->err);
     r->elements.len = start;
@@ -331,7 +331,7 @@ static bool read_message(struct reader *r, const wire_type *type, void *message)
 {
     if (type->n_fields > WIRE_FIELDS_MAX)
         return core_fail_internal(r->err, "%s has too many fields to decode", type->name);
-    bool empty;
+    bool empty = false;
     if (!open_nest(r, WIRE_JSON_OBJECT_END, &empty))
         return false;
     uint64_t seen = 0;
@@ -345,6 +345,8 @@ static bool read_message(struct reader *r, const wire_type *type, void *message)
 bool wire_json_read(base_arena *arena, const wire_type *type, plim_bytes in, void *message,
                     plim_error *err)
 {
+    if (!in.data)
+        in = PLIM_LIT("");
     struct reader r = {.lexer = {in.data, in.data, in.data + in.len, NULL},
                        .arena = arena,
                        .elements = BASE_BUF_INIT(WIRE_DECODE_BYTES_MAX),

@@ -13,7 +13,10 @@ size_t wire_json_name(const wire_field *field, char out[WIRE_NAME_MAX])
             upper = true;
             continue;
         }
-        out[made++] = upper && *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+        char letter = *c;
+        if (upper && letter >= 'a' && letter <= 'z')
+            letter = (char)(letter - 'a' + 'A');
+        out[made++] = letter;
         upper = false;
     }
     return made;
@@ -29,7 +32,7 @@ static void add_escape(base_buf *out, char c)
         base_buf_printf(out, "\\u%04x", (unsigned)(unsigned char)c);
 }
 
-static void add_text(base_buf *out, plim_bytes text)
+bool wire_json_add_text(base_buf *out, plim_bytes text)
 {
     base_buf_add_byte(out, '"');
     size_t start = 0;
@@ -43,7 +46,7 @@ static void add_text(base_buf *out, plim_bytes text)
     }
     if (text.len)
         base_buf_add(out, (plim_bytes){text.data + start, text.len - start});
-    base_buf_add_byte(out, '"');
+    return base_buf_add_byte(out, '"');
 }
 
 static void add_floating(base_buf *out, double value)
@@ -88,7 +91,7 @@ static void add_value(base_buf *out, const wire_field *field, const void *value)
 {
     switch (field->type) {
     case PROTOBUF_C_TYPE_STRING:
-        add_text(out, *(const plim_bytes *)value);
+        wire_json_add_text(out, *(const plim_bytes *)value);
         break;
     case PROTOBUF_C_TYPE_BYTES:
         base_buf_add_byte(out, '"');

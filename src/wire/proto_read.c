@@ -143,7 +143,6 @@ static bool fill_single(struct reading *r, const wire_field *field, const wire_t
                fill_message(r, field, *(void **)slot, (plim_bytes){tally->merged, tally->filled});
     }
     if (field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_BYTES) {
-        /* An empty text of the input is present where an absent one is not. */
         *(plim_bytes *)slot = token->bytes;
         return true;
     }

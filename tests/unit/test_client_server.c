@@ -318,19 +318,25 @@ void server_run_answer(const server_request *request, const server_spoiler *spoi
     base_arena_free(arena);
 }
 
-static bool describe(server_conn *conn, server_request *request)
+bool server_describe(server_conn *conn, const server_request *request,
+                     const core_description *about)
 {
     base_arena *arena = base_arena_new(1 << 20);
-    core_description about = {.provider = "wasm", .tier = PLIM_TIER_PROCESS, .memory_mb = 256};
-    about.supports[PLIM_KIND_JAVASCRIPT] = true;
-    snprintf(about.environment[PLIM_KIND_JAVASCRIPT].identity, 160, "quickjs-wasm:sha256:00");
-    const wire_describe_response *message = wire_write_description(arena, &about, 3);
+    const wire_describe_response *message = wire_write_description(arena, about, 3);
     base_buf body = BASE_BUF_INIT(1 << 20);
     MUST(message && wire_encode(WIRE_PROTO, message, &body));
     server_answer(conn, request, 200, "application/proto", "", base_buf_bytes(&body));
     base_buf_free(&body);
     base_arena_free(arena);
     return true;
+}
+
+static bool describe(server_conn *conn, server_request *request)
+{
+    core_description about = {.provider = "wasm", .tier = PLIM_TIER_PROCESS, .memory_mb = 256};
+    about.supports[PLIM_KIND_JAVASCRIPT] = true;
+    snprintf(about.environment[PLIM_KIND_JAVASCRIPT].identity, 160, "quickjs-wasm:sha256:00");
+    return server_describe(conn, request, &about);
 }
 
 bool server_good(server_conn *conn, server_request *request)

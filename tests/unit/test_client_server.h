@@ -82,6 +82,10 @@ typedef struct server_spoiler {
 /* The bytes of a good answer to a request for a run, spoiled; the caller frees the buffer. */
 void server_run_answer(const server_request *request, const server_spoiler *spoiler, base_buf *out);
 
+/* Answer a Describe with this. */
+bool server_describe(server_conn *conn, const server_request *request,
+                     const core_description *about);
+
 /* Answer a Run well, and a Describe as a daemon of protocol 3. A server_script. */
 bool server_good(server_conn *conn, server_request *request);
 

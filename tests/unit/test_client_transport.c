@@ -503,6 +503,26 @@ static void connections_are_kept_while_they_are_sound(void **state)
     }
 }
 
+/* A program that this one starts gets none of the client's descriptors. */
+static void descriptors_are_closed_on_exec(void **state)
+{
+    (void)state;
+    bool before[256];
+    for (int fd = 0; fd < 256; fd++)
+        before[fd] = fcntl(fd, F_GETFD) >= 0;
+    server served;
+    server_start(&served, server_good, NULL, NULL);
+    client *made = server_client(&served, LONG_MS, NULL);
+    assert_int_equal(run_many(made, 2), PLIM_OK);
+    for (int fd = 0; fd < 256; fd++)
+        if (!before[fd] && fcntl(fd, F_GETFD) == 0)
+            fail_msg("descriptor %d would be inherited", fd);
+    client_free(made);
+    server_stop(&served);
+    for (int fd = 0; fd < 256; fd++)
+        assert_true(before[fd] || fcntl(fd, F_GETFD) < 0);
+}
+
 /* ---- cancel in flight ---- */
 
 static bool fire_and_wait(server_conn *conn, server_request *request)
@@ -615,6 +635,7 @@ int main(void)
         cmocka_unit_test(an_answer_before_the_body_was_read_is_received),
         cmocka_unit_test(a_cut_kept_connection_is_no_reason_to_send_again),
         cmocka_unit_test(connections_are_kept_while_they_are_sound),
+        cmocka_unit_test(descriptors_are_closed_on_exec),
         cmocka_unit_test(a_call_in_flight_can_be_cancelled),
         cmocka_unit_test(an_answer_is_the_same_in_any_pieces),
         cmocka_unit_test(an_answer_without_length_ends_with_its_connection),

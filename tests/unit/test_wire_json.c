@@ -308,8 +308,10 @@ static void writes_doubles_that_read_back(void **state)
             "0.3333333333333333,1e-07,4.94065645841247e-324,100,123456.789,9007199254740992]}");
     wire_module_row *back = decoded(WIRE_JSON, WIRE_TYPE(module_row), json);
     for (size_t i = 0; i < PLIM_COUNT(values); i++)
-        assert_true(isnan(values[i]) ? isnan(back->values[i])
-                                     : memcmp(&values[i], &back->values[i], sizeof(double)) == 0);
+        if (isnan(values[i]))
+            assert_true(isnan(back->values[i]));
+        else
+            assert_memory_equal(&values[i], &back->values[i], sizeof(double));
     wire_module_run run = {.base = WIRE_BASE(module_run), .end_time = -0.0};
     is_text(encoded(WIRE_JSON, &run), "{\"endTime\":-0}");
 }

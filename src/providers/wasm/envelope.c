@@ -8,8 +8,9 @@
  * nothing after it. */
 static bool well_formed(plim_bytes envelope)
 {
-    json_t *object =
-        json_loadb(envelope.data, envelope.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    /* Integers as reals: a number too large for 64 bits is still a JSON value. */
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL;
+    json_t *object = json_loadb(envelope.data, envelope.len, flags, NULL);
     size_t known = 2 + (json_object_get(object, "body") != NULL);
     bool good = json_is_object(object) && json_is_string(json_object_get(object, "method")) &&
                 json_is_string(json_object_get(object, "path")) &&

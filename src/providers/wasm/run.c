@@ -26,7 +26,7 @@ static void capture(wasm_stream *stream, plim_bytes piece)
 {
     size_t room = stream->kept.max - stream->kept.len;
     plim_bytes kept = {piece.data, piece.len < room ? piece.len : room};
-    if (kept.len < piece.len || !base_buf_add(&stream->kept, kept))
+    if (!base_buf_add(&stream->kept, kept) || kept.len < piece.len)
         stream->truncated = true;
 }
 
@@ -105,6 +105,7 @@ static progress on_frames(wasm_worker *worker, plim_bytes input, wasm_run *run, 
         case WASM_FRAME_MORE:
             return RUNNING;
         case WASM_FRAME_START:
+            run->started = true;
             break;
         case WASM_FRAME_STDOUT:
             capture(&run->out, payload);
@@ -134,11 +135,6 @@ static progress on_frames(wasm_worker *worker, plim_bytes input, wasm_run *run, 
     }
 }
 
-static bool started(const wasm_worker *worker)
-{
-    return worker->frames.phase != WASM_PHASE_ASKED && worker->frames.phase != WASM_PHASE_IDLE;
-}
-
 /* After SIGKILL or an end: take in what is in the socket already. It is finite, for nobody writes
  * any more. */
 static void drain(wasm_worker *worker, wasm_run *run)
@@ -165,8 +161,7 @@ static wasm_run_end lost(wasm_pool *pool, wasm_worker *worker, wasm_run *run)
 {
     int status;
     drain(worker, run);
-    bool had_started = started(worker);
-    if (wasm_pool_end_of(pool, worker, &status) != WASM_END_STATUS || !had_started) {
+    if (wasm_pool_end_of(pool, worker, &status) != WASM_END_STATUS || !run->started) {
         snprintf(run->reason, sizeof(run->reason), "the worker was lost");
         return WASM_RUN_NO_START;
     }
@@ -194,9 +189,8 @@ static wasm_run_end ended(wasm_worker *worker, progress how, int64_t deadline_ns
     if (how == ENDED_DONE)
         return WASM_RUN_TIMEOUT;
     if (how == ENDED_BAD) {
-        bool had_started = started(worker);
         snprintf(run->reason, sizeof(run->reason), "worker broke its protocol");
-        return had_started ? WASM_RUN_ABORTED : WASM_RUN_NO_START;
+        return run->started ? WASM_RUN_ABORTED : WASM_RUN_NO_START;
     }
     return WASM_RUN_ABORTED;
 }

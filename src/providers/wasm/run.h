@@ -26,6 +26,7 @@ typedef enum {
 
 typedef struct wasm_run {
     wasm_stream out, err;
+    bool started; /* the start mark came: from here on there is a result */
     unsigned char exit_code;
     run_wait why;
     char reason[PLIM_WORKER_TRAP_MAX + 32];

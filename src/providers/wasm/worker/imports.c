@@ -39,9 +39,7 @@ void imports_reset(void)
     monotonic_readings = 0;
 }
 
-/* ---- clocks
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- clocks ---- */
 
 /* Both advance one millisecond a reading and know nothing of real time. */
 u32 Z_wasi_snapshot_preview1Z_clock_time_get(struct Z_wasi_snapshot_preview1_instance_t *instance,
@@ -70,8 +68,7 @@ u32 Z_wasi_snapshot_preview1Z_clock_time_get(struct Z_wasi_snapshot_preview1_ins
     return WASI_OK;
 }
 
-/* ---- descriptors
- * -------------------------------------------------------------------------------------------- */
+/* ---- descriptors ---- */
 
 static uint32_t load_u32(const uint8_t *bytes)
 {
@@ -179,8 +176,7 @@ u32 Z_wasi_snapshot_preview1Z_fd_close(struct Z_wasi_snapshot_preview1_instance_
     return WASI_BADF;
 }
 
-/* ---- host calls
- * --------------------------------------------------------------------------------------------- */
+/* ---- host calls ---- */
 
 static uint64_t packed(uint32_t status, uint32_t body_length)
 {

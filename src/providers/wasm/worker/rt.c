@@ -23,7 +23,7 @@
 #define FUNC_TYPES_MAX       512u
 #define FUNC_TYPE_VALUES_MAX 24u
 #define TABLES_MAX           4u
-#define ALT_STACK_BYTES      65536u
+#define ALT_STACK_BYTES      32768u
 
 struct func_type {
     uint8_t params, results;
@@ -34,6 +34,7 @@ static struct {
     uint8_t *reservation;
     rt_trap_handler on_trap;
     bool initialized;
+    bool faulted; /* since the last restore */
     uint32_t func_type_count;
     struct func_type func_types[FUNC_TYPES_MAX];
     uint32_t table_count;
@@ -43,10 +44,11 @@ static struct {
     } tables[TABLES_MAX];
 } rt;
 
+static uint8_t alt_stack[ALT_STACK_BYTES] __attribute__((aligned(16)));
+
 uintptr_t rt_stack_limit; /* read by every translated function, see translated.h */
 
-/* ---- traps and faults
- * --------------------------------------------------------------------------------------- */
+/* ---- traps and faults ---- */
 
 const char *wasm_rt_strerror(wasm_rt_trap_t trap)
 {
@@ -90,6 +92,7 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
     (void)context;
     if (signal_number == SIGSEGV && rt.reservation != NULL && address >= rt.reservation &&
         address < rt.reservation + RESERVATION_BYTES) {
+        rt.faulted = true;
         if (track_fault(address))
             return;
         wasm_rt_trap(WASM_RT_TRAP_OOB);
@@ -104,7 +107,6 @@ void rt_bound_stack(void)
 
 void wasm_rt_init(void)
 {
-    static uint8_t alt_stack[ALT_STACK_BYTES] __attribute__((aligned(16)));
     const stack_t stack = {.ss_sp = alt_stack, .ss_size = sizeof(alt_stack)};
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 
@@ -120,9 +122,7 @@ bool wasm_rt_is_initialized(void)
     return rt.initialized;
 }
 
-/* ---- memory
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 void wasm_rt_allocate_memory(wasm_rt_memory_t *memory, uint32_t initial_pages, uint32_t max_pages)
 {
@@ -197,11 +197,15 @@ bool rt_restore(const wasm_rt_memory_t *memory, uint32_t frozen_pages)
         if (mprotect(start, grown * PAGE_BYTES, PROT_NONE) != 0)
             return false;
     }
+    if (rt.faulted) {
+        memset(alt_stack, 0,
+               sizeof(alt_stack)); /* saved registers hold what the guest was copying */
+        rt.faulted = false;
+    }
     return track_restore();
 }
 
-/* ---- function types and tables
- * ------------------------------------------------------------------------------ */
+/* ---- function types and tables ---- */
 
 /* Equal signatures get equal numbers, from 1; indirect calls compare them. */
 uint32_t wasm_rt_register_func_type(uint32_t params, uint32_t results, ...)

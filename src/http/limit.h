@@ -3,8 +3,8 @@
  * http_limits_default() and changes what it must. Times are milliseconds; 0 means "no such limit"
  * only where the table says so.
  */
-#ifndef HTTP_LIMITS_H
-#define HTTP_LIMITS_H
+#ifndef HTTP_LIMIT_H
+#define HTTP_LIMIT_H
 
 #include <stdint.h>
 
@@ -13,7 +13,7 @@
     X(connections_max, 0, "connections",                                                           \
       "open connections of this listener; past it the listener stops accepting. 0 = no cap")       \
     X(header_bytes_max, 32768, "bytes",                                                            \
-      "request line and header block as sent; in HTTP/2 as decoded, 32 more per field")                                  \
+      "request line and header block as sent; in HTTP/2 as decoded, 32 more per field")            \
     X(header_ms, 5000, "ms", "first byte to end of the header block; also the TLS handshake")      \
     X(request_ms, 30000, "ms", "first byte to end of the body")                                    \
     X(answer_ms, 360000, "ms", "end of the header block to last byte of the answer handed over")   \

@@ -1,0 +1,169 @@
+/*
+ * plimsolld with a provider that does what a test says: its tier, its checks and its runs follow a
+ * file of words (STUB_FILE), read anew each time, so that a test can break it while it serves.
+ *
+ *   tier=NAME        what it claims; `vm` when the file says nothing
+ *   lost             the evidence is gone: the tier is unknown until a preflight succeeds without
+ * it preflight-fails  smoke-fails
+ *
+ * The code of a run is a command: `sleep MS`, `exit N`, `fault`, `refuse`, or text to give back.
+ */
+#include "daemon/daemon.h"
+
+#include <stdatomic.h>
+
+typedef struct stub {
+    core_provider base;
+    atomic_bool lost;
+} stub;
+
+static const core_provider_ops stub_ops;
+
+static void read_words(char out[256])
+{
+    const char *path = getenv("STUB_FILE");
+    base_buf text = BASE_BUF_INIT(255);
+    if (path && !base_read_file(path, &text, NULL))
+        base_buf_clear(&text);
+    snprintf(out, 256, "%s", base_buf_text(&text));
+    base_buf_free(&text);
+}
+
+static bool says(const char *word)
+{
+    char words[256];
+    read_words(words);
+    return strstr(words, word) != NULL;
+}
+
+static plim_tier claimed_tier(void)
+{
+    char words[256];
+    plim_tier tier = PLIM_TIER_VM;
+    read_words(words);
+    const char *at = strstr(words, "tier=");
+    if (at)
+        plim_tier_from_name((plim_bytes){at + 5, strcspn(at + 5, " \n")}, &tier);
+    return tier;
+}
+
+static bool stub_open(const core_settings *settings, core_provider **out, plim_error *err)
+{
+    (void)settings;
+    stub *provider = base_new(stub);
+    if (!provider)
+        return plim_refuse_nomem(err);
+    provider->base.ops = &stub_ops;
+    *out = &provider->base;
+    return true;
+}
+
+static void stub_free(core_provider *provider)
+{
+    base_free(provider);
+}
+
+static bool stub_preflight(core_provider *base, const run_ctx *ctx, plim_error *err)
+{
+    (void)ctx;
+    if (says("preflight-fails"))
+        return core_refuse_environment(err,
+                                       "SECRET-CAUSE: the stub was told to fail its preflight");
+    if (!says("lost"))
+        atomic_store(&((stub *)base)->lost, false);
+    return true;
+}
+
+static bool stub_smoke(core_provider *base, const run_ctx *ctx, plim_error *err)
+{
+    (void)base, (void)ctx;
+    return !says("smoke-fails") || core_refuse_environment(err, "the stub was told to fail");
+}
+
+static void stub_describe(core_provider *base, core_description *out)
+{
+    stub *provider = (stub *)base;
+    if (says("lost"))
+        atomic_store(&provider->lost, true);
+    *out = (core_description){.provider = "stub", .tier = claimed_tier()};
+    if (atomic_load(&provider->lost))
+        out->tier = PLIM_TIER_UNKNOWN;
+    out->supports[PLIM_KIND_JAVASCRIPT] = true;
+    out->environment[PLIM_KIND_JAVASCRIPT].max_timeout_ms = 30000;
+}
+
+static bool answer(plim_bytes text, int32_t exit_code, plim_result **out, plim_error *err)
+{
+    plim_result *result = core_result_new(PLIM_KIND_JAVASCRIPT);
+    if (!result || !base_arena_dup(result->arena, text, &result->out)) {
+        plim_result_free(result);
+        return plim_fail(err, PLIM_E_NOMEM, PLIM_CODE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    result->provider = "stub";
+    result->tier = claimed_tier();
+    result->isolation = plim_tier_name(result->tier);
+    result->exit_code = exit_code;
+    *out = result;
+    return true;
+}
+
+/* The number after a command's name. */
+static int64_t number_of(plim_bytes code, size_t name)
+{
+    int64_t number = 0;
+    base_parse_int((plim_bytes){code.data + name, code.len - name}, &number);
+    return number;
+}
+
+static bool begins(plim_bytes code, const char *with)
+{
+    return code.len >= strlen(with) && memcmp(code.data, with, strlen(with)) == 0;
+}
+
+static bool stub_run(core_provider *base, const core_request *request, plim_bytes principal,
+                     const run_ctx *ctx, plim_result **out, plim_error *err)
+{
+    (void)base, (void)principal;
+    if (request->kind != PLIM_KIND_JAVASCRIPT)
+        return core_refuse_unsupported(err, "the stub runs snippets");
+    plim_bytes code = request->javascript->code;
+    if (begins(code, "fault"))
+        return core_fail_internal(err, "SECRET-CAUSE: the stub was told to fail");
+    if (begins(code, "refuse"))
+        return core_refuse_request(err, "the stub was told to refuse");
+    if (begins(code, "exit "))
+        return answer(code, (int32_t)number_of(code, 5), out, err);
+    if (begins(code, "sleep ")) {
+        run_ctx until = run_ctx_until(ctx, base_deadline_after_ms(number_of(code, 6)));
+        run_wait why = run_ctx_poll(&until, NULL, 0);
+        if (why != RUN_DEADLINE || base_monotonic_ns() >= ctx->deadline_ns)
+            return core_fail_gone(err, why);
+    }
+    return answer(code, 0, out, err);
+}
+
+static const core_provider_ops stub_ops = {
+    .name = "stub",
+    .summary = "does what a test says",
+    .on_host = true,
+    .default_memory_mb = 256,
+    .open = stub_open,
+    .free = stub_free,
+    .preflight = stub_preflight,
+    .smoke_test = stub_smoke,
+    .describe = stub_describe,
+    .run = stub_run,
+};
+
+static const core_provider_ops *find(const core_settings *settings, plim_error *err)
+{
+    if (strcmp(settings->provider, stub_ops.name) == 0)
+        return &stub_ops;
+    core_refuse_configuration(err, "SANDBOX_PROVIDER must be stub here");
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    return daemon_main(argc, argv, &(daemon_program){.find_provider = find, .recheck_ms = 200});
+}

@@ -1,0 +1,56 @@
+"""The example programs: what they print, and how they end when something is wrong."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+MINIMAL = ROOT / "build/examples/minimal"
+
+OUTPUT = re.compile(r"""provider   wasm
+isolation  process
+exit code  0
+timed out  false
+truncated  stdout=false stderr=false
+duration   \d+ms
+stdout     \{"Engineering":59000000,"Sales":20300000,"Operations":9800000\}
+""")
+
+
+def minimal(*arguments, stdout=subprocess.PIPE, **settings):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("SANDBOX_", "PLIMSOLL_"))}
+    return subprocess.run([MINIMAL, *arguments], cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, text=True,
+                          env=clean | settings)
+
+
+@pytest.mark.parametrize("settings", [{}, {"SANDBOX_PROVIDER": ""}, {"SANDBOX_PROVIDER": "wasm"}])
+def test_minimal_prints_the_result_and_its_tier(settings):
+    done = minimal(**settings)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert OUTPUT.fullmatch(done.stdout)
+
+
+@pytest.mark.parametrize("settings, words", [
+    ({"SANDBOX_PROVIDER": "disabled"}, "no provider is enabled"),
+    ({"SANDBOX_PROVIDER": "mars"}, '"mars"'),
+    ({"SANDBOX_MEMORY_MB": "1"}, "SANDBOX_MEMORY_MB"),
+    ({"SANDBOX_MIN_ISOLATION": "kernel"}, "SANDBOX_MIN_ISOLATION"),
+])
+def test_minimal_fails_with_the_reason_when_nothing_can_run(settings, words):
+    done = minimal(**settings)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("minimal: nothing ran: ") and words in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_minimal_takes_no_arguments():
+    done = minimal("x")
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith("usage: minimal")
+
+
+def test_minimal_says_when_its_output_is_lost():
+    with open("/dev/full", "w") as full:
+        done = minimal(stdout=full)
+    assert done.returncode == 1 and "cannot write to stdout" in done.stderr

@@ -33,7 +33,7 @@ static struct {
     struct ctl_env env;
     struct ctl_runner runner;
     struct ctl_report report;
-} run = {.out = STDOUT_FILENO, .hidden = -1};
+} run;
 
 /* Take the report's descriptor out of hiding. */
 static bool show_out(void)
@@ -201,6 +201,8 @@ int ctl_run(const char *marker)
 {
     const char *fault;
     const plim_bytes nothing = {NULL, 0};
+    run.out = STDOUT_FILENO;
+    run.hidden = -1;
     umask(022);
     signal(SIGPIPE, SIG_IGN); /* a host that has gone away shows as a failed write */
     if (!ctl_write_all(STDERR_FILENO, plim_bytes_of(marker)))

@@ -20,7 +20,7 @@ PROGRAM_FOLDER = "usr/local/lib/plimsoll"
 PROGRAM_NAMES = (("plimsoll-guest", 0o711), ("plimsoll-guest-runsc", 0o755))  # CTL_PROGRAM and CTL_PROGRAM_RUNSC of ctl.h
 MODULES = "usr/local/lib/node_modules"
 NOBODY = "65534:65534"
-NOT_CONTENT = ("var/cache/", "var/lib/apt/", "var/lib/dpkg/", "var/log/", "etc/apt/", "dev/")
+NOT_CONTENT = ("var/cache/", "var/lib/apt/", "var/lib/dpkg/", "var/log/", "etc/apt/", "dev/", "run/")
 MULTIARCH = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 NPM_CPU = {"amd64": "x64", "arm64": "arm64"}
 

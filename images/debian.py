@@ -70,7 +70,7 @@ def extract(suite, pins, recipe, book, epoch, cache, target):
     archives = "/var/cache/apt/archives"
     command += [f"--setup-hook=mkdir -p \"$1\"{archives}/partial; cp {cache}/*.deb \"$1\"{archives}/ 2>/dev/null || true"]
     command += [f"--extract-hook=cp -n \"$1\"{archives}/*.deb {cache}/"]
-    command += [f"--customize-hook=chroot \"$1\" {line}" for line in recipe.commands]
+    command += [f"--extract-hook=chroot \"$1\" {line}" for line in recipe.commands]
     with tempfile.NamedTemporaryFile("w", suffix=".list") as sources:
         sources.write(source(suite))
         sources.flush()

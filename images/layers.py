@@ -45,12 +45,13 @@ class Layer:
         self._put(info)
 
     def take(self, archive, without=()):
-        """Take the members of an open archive. Devices and FIFOs are left out, and what is below a folder of `without`."""
+        """Take the members of an open archive: nobody but root may write what they hold. Devices and FIFOs are left out, and
+        what is below a folder of `without`."""
         for member in archive:
             path = clean(member.name)
             if not path or member.isdev() or any(path.startswith(folder) for folder in without):
                 continue
-            info = self._info(path, member.type, member.mode)
+            info = self._info(path, member.type, member.mode & 0o755 if not member.issym() else 0o777)
             info.mtime = min(int(member.mtime), self.epoch)
             info.linkname = clean(member.linkname) if member.islnk() else member.linkname
             info.size = member.size if member.isfile() else 0

@@ -23,7 +23,15 @@ run: build ## build, then run the smallest example
 
 check: build ## run every test; REQUIRE=all fails on a skip, ONLY=unit runs one suite
 	@scripts/setup check
+	@$(if $(filter all,$(REQUIRE)),$(MAKE) images)
 	@tests/run $(if $(filter all,$(REQUIRE)),--require-all) $(if $(ONLY),--only $(ONLY))
+
+images: build ## build the guest images that are out of date, on the Docker Engine, which is started where none runs
+	@scripts/setup docker
+	@scripts/docker-up
+	@scripts/images
+
+docker-images: images
 
 bench: build ## measure, print a table, write build/bench.json
 	@bench/run

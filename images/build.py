@@ -1,6 +1,8 @@
 """From a recipe to an image on the Engine: one archive for each layer, kept under build/images, then all of them loaded."""
 
+import contextlib
 import datetime
+import hashlib
 import io
 import json
 import pathlib
@@ -64,25 +66,32 @@ class Builder:
                 layer.file(f"{PROGRAM_FOLDER}/{name}", self.program.read_bytes(), mode)
 
     def npm(self, recipe, layer):
-        if not shutil.which("npm"):
-            raise SystemExit("error: npm is not installed; Debian's package is npm")
         say(f"{recipe.name}: installing {', '.join(recipe.npm)} from the lock")
-        with tempfile.TemporaryDirectory(dir=WORK) as name:
-            folder = pathlib.Path(name)
-            for file in recipes.NPM_FILES:
-                shutil.copy(file, folder)
-            command = ["npm", "ci", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--os=linux",
-                       f"--cpu={NPM_CPU[self.arch]}"]
-            ran = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            if ran.returncode != 0:
-                raise SystemExit(f"{ran.stdout[-3000:]}\nerror: npm could not install the tools of {recipe.name}")
-            modules = folder / "node_modules"
-            (modules / ".package-lock.json").unlink(missing_ok=True)  # names where each package came from
+        with self.installed(recipes.NPM_FILES) as modules:
             for program in recipe.npm:
                 target = (modules / ".bin" / program).readlink().as_posix().removeprefix("../")
                 layer.link(f"usr/local/bin/{program}", f"../lib/node_modules/{target}")
             shutil.rmtree(modules / ".bin")
             layer.tree(modules, MODULES)
+
+    @contextlib.contextmanager
+    def installed(self, files):
+        """A folder node_modules with exactly what a lock names. No package's own script runs."""
+        if not shutil.which("npm"):
+            raise SystemExit("error: npm is not installed; Debian's package is npm")
+        with tempfile.TemporaryDirectory(dir=WORK) as name:
+            folder = pathlib.Path(name)
+            for file in files:
+                shutil.copy(file, folder)
+            command = ["npm", "ci", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--os=linux",
+                       f"--cpu={NPM_CPU[self.arch]}"]
+            ran = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if ran.returncode != 0:
+                raise SystemExit(f"{ran.stdout[-3000:]}\nerror: npm could not install what {files[-1]} names")
+            modules = folder / "node_modules"
+            modules.mkdir(exist_ok=True)
+            (modules / ".package-lock.json").unlink(missing_ok=True)  # names where each package came from
+            yield modules
 
     # ---- an image ----
 
@@ -132,34 +141,52 @@ class Builder:
                 labels[f"io.plimsoll.version.{word}"] = self.pins[recipe.name][package]
         return labels
 
-    def config(self, name, digests):
+    def config(self, name, labels, digests):
         created = datetime.datetime.fromtimestamp(self.epoch, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return json.dumps({
             "architecture": self.arch, "os": "linux", "created": created,
-            "config": {"Env": self.book.env(name), "Cmd": ["sh"], "User": NOBODY, "Labels": self.labels(name)},
+            "config": {"Env": self.book.env(name), "Cmd": ["sh"], "User": NOBODY, "Labels": labels},
             "rootfs": {"type": "layers", "diff_ids": digests},
             "history": [{"created": created, "created_by": "scripts/images"} for _ in digests],
         }, sort_keys=True).encode()
 
     def load(self, name):
-        """Give the image to the Engine. Its ID is the digest of its configuration, and so of all its content."""
-        files = self.layer_files(name)
+        self.give(reference(name), name, self.labels(name), self.layer_files(name))
+
+    def give(self, tag, name, labels, files):
+        """Give an image to the Engine. Its ID is the digest of its configuration, and so of all its content."""
         digests = [layers.file_digest(path) for path in files]
-        config = self.config(name, digests)
-        config_name = recipes.hashlib.sha256(config).hexdigest() + ".json"
-        say(f"{name}: loading {len(files)} layers")
+        config = self.config(name, labels, digests)
+        config_name = hashlib.sha256(config).hexdigest() + ".json"
+        members = [f"{digest.removeprefix('sha256:')}/layer.tar" for digest in digests]
+        manifest = json.dumps([{"Config": config_name, "RepoTags": [tag], "Layers": members}]).encode()
+        say(f"{tag}: loading {len(files)} layers")
         with tempfile.NamedTemporaryFile(dir=WORK, suffix=".image") as image:
             with tarfile.open(fileobj=image, mode="w") as archive:
-                for path, digest in zip(files, digests):
-                    archive.add(path, f"{digest.removeprefix('sha256:')}/layer.tar")
-                manifest = [{"Config": config_name, "RepoTags": [reference(name)],
-                             "Layers": [f"{digest.removeprefix('sha256:')}/layer.tar" for digest in digests]}]
-                for member, data in ((config_name, config), ("manifest.json", json.dumps(manifest).encode())):
+                for path, member in dict(zip(files, members)).items():
+                    archive.add(path, member)
+                for member, data in ((config_name, config), ("manifest.json", manifest)):
                     info = tarfile.TarInfo(member)
                     info.size = len(data)
                     archive.addfile(info, io.BytesIO(data))
             image.flush()
             engine.load(pathlib.Path(image.name))
+
+    def derive(self, tag, folder, name="sandbox"):
+        """Give the Engine an image over one of ours with the packages of a folder's npm lock in /node_modules."""
+        locks = [folder / "package.json", folder / "package-lock.json"]
+        for file in locks:
+            if not file.is_file():
+                raise SystemExit(f"error: there is no {file}")
+        below = self.layer_files(name)
+        with self.installed(locks) as modules, tempfile.NamedTemporaryFile(dir=WORK, suffix=".tar") as archive:
+            layer = layers.Layer(self.epoch, layers.read_below(below))
+            layer.folder("node_modules")
+            layer.tree(modules, "node_modules")
+            top = pathlib.Path(archive.name)
+            layer.write(top)
+            labels = self.labels(name) | {"io.plimsoll.dependencies": recipes.digest(*(file.read_bytes() for file in locks))}
+            self.give(tag, name, labels, [*below, top])
 
     def is_current(self, name):
         image = engine.inspect(reference(name))

@@ -106,7 +106,8 @@ def digest(*parts):
 def inputs(book, name, arch, program):
     """The digest of all that decides what is in the image."""
     epoch, pins = read_lock(arch)
-    parts = [book.debian, book.exclude, book.include, arch, epoch]
+    release = (FOLDER.parent / "VERSION").read_text()
+    parts = [release, book.debian, book.exclude, book.include, arch, epoch]
     parts += [(FOLDER / file).read_bytes() for file in CODE]
     for recipe in book.line(name):
         parts += [repr(dataclasses.astuple(recipe)), repr(sorted(pins.get(recipe.name, {}).items()))]

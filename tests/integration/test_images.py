@@ -5,6 +5,7 @@ import hashlib
 import importlib
 import json
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -99,6 +100,27 @@ def test_an_unknown_image_or_command_is_refused():
     for words in (["build", "nothing"], ["fly"]):
         ran = subprocess.run([containers.ROOT / "scripts/images", *words], capture_output=True, text=True)
         assert ran.returncode == 1 and ran.stderr
+
+
+def test_a_derived_image_has_the_packages_of_a_lock_at_the_root(tmp_path):
+    """With a lock that names none, so that no registry is needed: what is looked at is where they would be."""
+    containers.need("sandbox")
+    if not shutil.which("npm"):
+        pytest.skip("npm is not installed")
+    if subprocess.run([containers.ROOT / "scripts/images", "check", "sandbox"], capture_output=True).returncode:
+        pytest.skip("plimsoll/sandbox is out of date: run make images")
+    (tmp_path / "package.json").write_text('{"name": "none", "private": true}')
+    (tmp_path / "package-lock.json").write_text('{"name": "none", "lockfileVersion": 3, "requires": true, "packages": {"": {"name": "none"}}}')
+    tag = "plimsoll-test/derived:1"
+    subprocess.run([containers.ROOT / "scripts/images", "derive", tag, tmp_path], check=True, capture_output=True)
+    try:
+        derived = json.loads(containers.docker("image", "inspect", tag).stdout)[0]
+        below = inspect("sandbox")["RootFS"]["Layers"]
+        assert derived["RootFS"]["Layers"][:-1] == below and derived["Config"]["User"] == inspect("sandbox")["Config"]["User"]
+        listed = containers.docker("run", "--rm", "--network", "none", tag, "stat", "-c", "%a %u", "/node_modules")
+        assert listed.stdout == b"755 0\n"
+    finally:
+        containers.docker("image", "rm", tag)
 
 
 # ---- what is in them ----

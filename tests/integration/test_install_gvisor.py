@@ -58,13 +58,23 @@ class Checkout:
         lines = {"release": RELEASE, "sha512_x86_64": digest, "sha512_aarch64": digest, "executables": " ".join(NAMES)} | changes
         (self.folder / "scripts/gvisor.versions").write_text("".join(f"{key} {value}\n" for key, value in lines.items()))
 
-    def install(self, *words, before=(), path=None):
-        environment = {**os.environ, "MARK": str(self.mark)} | ({"PATH": path} if path else {})
+    def install(self, *words, before=()):
+        environment = {**os.environ, "MARK": str(self.mark)}
         return subprocess.run([*before, str(self.folder / "scripts/install-gvisor"), *words], capture_output=True, text=True,
                               env=environment)
 
-    def verify(self, **rest):
-        return self.install("--verify-only", "--archive", str(self.archive), **rest)
+    def verify(self):
+        return self.install("--verify-only", "--archive", str(self.archive))
+
+    def replace_tools(self, **scripts):
+        """Put programs of our own before the system's."""
+        tools = self.folder / "tools"
+        tools.mkdir()
+        for name, text in scripts.items():
+            (tools / name).write_text(f"#!/bin/sh\n{text}\n")
+            (tools / name).chmod(0o755)
+        script = self.folder / "scripts/lib.sh"
+        script.write_text(script.read_text().replace("PATH=/usr/bin", f"PATH={tools}:/usr/bin"))
 
     @property
     def was_run(self):
@@ -122,14 +132,8 @@ def test_another_release_than_the_pinned_one_is_refused(checkout):
     assert ran.returncode == 1 and "not release-20990102.0" in ran.stderr
 
 
-def test_an_unsupported_architecture_is_refused_before_a_download(checkout, tmp_path):
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for name, text in (("uname", "echo riscv64"), ("curl", 'echo fetched >> "$MARK"')):
-        (tools / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tools / name).chmod(0o755)
-    script = checkout.folder / "scripts/lib.sh"
-    script.write_text(script.read_text().replace("PATH=/usr/bin", f"PATH={tools}:/usr/bin"))
+def test_an_unsupported_architecture_is_refused_before_a_download(checkout):
+    checkout.replace_tools(uname="echo riscv64", curl='echo fetched >> "$MARK"')
     ran = checkout.install("--verify-only")
     assert ran.returncode == 1 and "riscv64" in ran.stderr and not checkout.was_run
 
@@ -138,6 +142,7 @@ def test_installing_twice_changes_nothing_the_second_time(checkout):
     """In a mount namespace, where /usr/local/bin and /etc/docker are empty."""
     if os.geteuid() != 0:
         pytest.skip("needs root for a mount namespace")
+    checkout.replace_tools(systemctl="exit 3")  # no Engine of this machine is to be restarted
     script = ("mount -t tmpfs none /usr/local/bin && mkdir -p /etc/docker && mount -t tmpfs none /etc/docker || exit 77; "
               "\"$@\" || exit 1; stat -c '%n %a %i %y' /usr/local/bin/runsc /usr/local/bin/gvisor-bin/helper; cat /etc/docker/daemon.json; "
               "\"$@\" || exit 1; stat -c '%n %a %i %y' /usr/local/bin/runsc /usr/local/bin/gvisor-bin/helper; cat /etc/docker/daemon.json")

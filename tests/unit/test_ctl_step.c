@@ -60,6 +60,7 @@ static bool lives(const char *word)
 {
     bool found = false;
     DIR *processes = opendir("/proc");
+    /* cppcheck-suppress readdirCalled ; there is one thread */
     for (struct dirent *entry; !found && (entry = readdir(processes));) {
         char path[300], line[4096];
         snprintf(path, sizeof path, "/proc/%s/cmdline", entry->d_name);
@@ -172,7 +173,7 @@ static void a_shell_that_cannot_start_is_minus_one(void **state)
 
 static struct ctl_report report;
 
-static void fill(struct ctl_step_result *with, char *bytes, size_t out, size_t err)
+static void fill(struct ctl_step_result *with, const char *bytes, size_t out, size_t err)
 {
     *with = (struct ctl_step_result){.out = {bytes, out}, .err = {bytes, err}};
 }
@@ -180,10 +181,11 @@ static void fill(struct ctl_step_result *with, char *bytes, size_t out, size_t e
 static void outputs_of_all_steps_share_a_budget(void **state)
 {
     (void)state;
+    const size_t eighth = CTL_STEP_OUTPUT_MAX / 8;
     char *bytes = base_alloc(CTL_STEP_OUTPUT_MAX, 1);
     ctl_report_init(&report);
     for (unsigned i = 0; i < 4; i++) {
-        fill(&result, bytes, CTL_STEP_OUTPUT_MAX / 8, CTL_STEP_OUTPUT_MAX / 8 * 7);
+        fill(&result, bytes, eighth, 7 * eighth);
         ctl_report_step(&report, PLIM_LIT("x"), &result);
     }
     assert_true(report.steps.len <= CTL_STEPS_JSON_MAX);

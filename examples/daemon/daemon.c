@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../support/local_daemon.h"
 
@@ -153,8 +154,9 @@ int main(int argc, char **argv)
         return fail("start", "out of memory") ? 0 : 1;
     sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
     sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
-    bool done = local_daemon_start(&daemon, bin, "wasm") ? show(&daemon, &err)
-                                                         : fail("start", daemon.problem);
+    bool done = local_daemon_start(&daemon, bin, "wasm", STDERR_FILENO)
+                    ? show(&daemon, &err)
+                    : fail("start", daemon.problem);
     local_daemon_stop(&daemon);
     plim_error_clear(&err);
     plim_cancel_free(interrupted);

@@ -114,7 +114,7 @@ static bool choose_port(local_daemon *daemon)
 /* ---- the daemon ---- */
 
 /* Our environment without any setting of plimsoll's, and these. */
-static bool spawn(local_daemon *daemon, const char *bin, const char *provider)
+static bool spawn(local_daemon *daemon, const char *bin, const char *provider, int log_fd)
 {
     char program[256], name[80], address[64], clients[160];
     char metrics[] = "PLIMSOLL_METRICS_ADDR=off";
@@ -132,7 +132,12 @@ static bool spawn(local_daemon *daemon, const char *bin, const char *provider)
     environment[count++] = clients;
     environment[count++] = metrics;
     environment[count] = NULL;
-    errno = posix_spawn(&daemon->pid, program, NULL, NULL, (char *[]){program, NULL}, environment);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, log_fd, STDERR_FILENO);
+    errno =
+        posix_spawn(&daemon->pid, program, &actions, NULL, (char *[]){program, NULL}, environment);
+    posix_spawn_file_actions_destroy(&actions);
     if (errno == 0)
         return true;
     daemon->pid = 0;
@@ -177,11 +182,20 @@ static bool wait_until_ready(local_daemon *daemon)
     return false;
 }
 
-bool local_daemon_start(local_daemon *daemon, const char *bin, const char *provider)
+bool local_daemon_start(local_daemon *daemon, const char *bin, const char *provider, int log_fd)
 {
     *daemon = (local_daemon){.pid = 0};
     return make_folder(daemon) && make_caller(daemon, bin) && choose_port(daemon) &&
-           spawn(daemon, bin, provider) && wait_until_ready(daemon);
+           spawn(daemon, bin, provider, log_fd) && wait_until_ready(daemon);
+}
+
+void local_daemon_kill(local_daemon *daemon)
+{
+    if (has_ended(daemon))
+        return;
+    kill(daemon->pid, SIGKILL);
+    waitpid(daemon->pid, NULL, 0);
+    daemon->pid = 0;
 }
 
 void local_daemon_stop(local_daemon *daemon)
@@ -190,11 +204,7 @@ void local_daemon_stop(local_daemon *daemon)
         kill(daemon->pid, SIGTERM);
     for (int i = 0; i < STOP_POLLS_MAX && !has_ended(daemon); i++)
         wait_a_little();
-    if (!has_ended(daemon)) {
-        kill(daemon->pid, SIGKILL);
-        waitpid(daemon->pid, NULL, 0);
-        daemon->pid = 0;
-    }
+    local_daemon_kill(daemon);
     explicit_bzero(daemon->token, sizeof(daemon->token));
     if (daemon->folder[0]) {
         unlink(daemon->clients);

@@ -20,10 +20,14 @@ typedef struct local_daemon {
 } local_daemon;
 
 /*
- * Start `bin`/plimsolld with this provider and wait until it is ready, at most half a minute. Its
- * log goes to our stderr. False: `problem` says why, and local_daemon_stop is still to be called.
+ * Start `bin`/plimsolld with this provider ("" for none) and wait until it is ready, at most half a
+ * minute. Its log goes to `log_fd`. False: `problem` says why, and local_daemon_stop is still to be
+ * called.
  */
-bool local_daemon_start(local_daemon *daemon, const char *bin, const char *provider);
+bool local_daemon_start(local_daemon *daemon, const char *bin, const char *provider, int log_fd);
+
+/* End it as a crash would: SIGKILL. local_daemon_stop is still to be called. */
+void local_daemon_kill(local_daemon *daemon);
 
 /* Stop what runs, wait for its end, remove the folder. Harmless when nothing was started. */
 void local_daemon_stop(local_daemon *daemon);

@@ -139,8 +139,8 @@ static void check_streams(h2 *self, int64_t now)
         next = stream->next;
         int64_t due = check_stream(self, stream, now);
         late = late || (due <= now && !stream->sent_all);
-        if (due > now && due < self->check_ms)
-            self->check_ms = due;
+        if (due > now)
+            h2_watch(self, due);
     }
     /* A reset cannot be sent where nothing can: the reader is the one that is late. */
     if (late && self->conn->writes)

@@ -47,6 +47,13 @@ typedef struct h2 {
 /* End the connection with GOAWAY(code) once what is queued has left. */
 void h2_end(h2 *self, uint32_t code);
 
+/* Look at the streams at `due` at the latest. */
+static inline void h2_watch(h2 *self, int64_t due)
+{
+    if (due < self->check_ms)
+        self->check_ms = due;
+}
+
 /* h2_recv.c */
 bool h2_set_callbacks(nghttp2_session_callbacks *callbacks);
 void h2_stream_free(h2 *self, h2_stream *stream);

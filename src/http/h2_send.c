@@ -129,9 +129,7 @@ int h2_on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void 
     if (!stream || stream->received)
         return 0;
     stream->sent_all = true;
-    stream->deadline_ms =
-        http_now_ms(self->conn->server) + self->conn->listener->limits.discard_ms;
-    if (stream->deadline_ms < self->check_ms)
-        self->check_ms = stream->deadline_ms;
+    stream->deadline_ms = http_now_ms(self->conn->server) + self->conn->listener->limits.discard_ms;
+    h2_watch(self, stream->deadline_ms);
     return 0;
 }

@@ -48,6 +48,10 @@ typedef struct http_handler {
     size_t (*on_refusal)(const http_request *req, int status,
                          http_header out[HTTP_REFUSAL_HEADERS_MAX], void *data);
 
+    /* Accepting failed for good, for the reason `why`; open connections are still served. Called at
+     * most once. May be NULL. */
+    void (*on_failed)(http_listener *listener, const char *why, void *data);
+
     void *data;
 } http_handler;
 
@@ -165,7 +169,7 @@ struct uv_loop_s *http_server_loop(http_server *server);
 
 /*
  * Serve on the calling thread until every listener is closed (see http_listener_drain), then
- * return. False when the loop itself fails.
+ * return. False when the loop itself fails. SIGPIPE is ignored from here on, in the whole process.
  */
 bool http_server_run(http_server *server, plim_error *err) PLIM_MUST_USE;
 

@@ -28,7 +28,10 @@ bool net_list_has(plim_bytes list, const char *token);
 
 static inline char net_lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+    static const char lower[] = "abcdefghijklmnopqrstuvwxyz";
+    if (c >= 'A' && c <= 'Z')
+        return lower[c - 'A'];
+    return c;
 }
 
 #endif

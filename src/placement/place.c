@@ -221,18 +221,18 @@ static bool send_in_turn(const placement *it, plim_choice *choice, plim_result *
 
 /* ---- the whole ---- */
 
-static bool prepare_choice(const placement *it, plim_choice **out, plim_error *err)
+/* A choice that knows every candidate's name; NULL when memory is out. */
+static plim_choice *prepare_choice(const placement *it)
 {
     plim_choice *choice = choice_new(it->count);
-    if (!choice)
-        return plim_refuse_nomem(err);
-    *out = choice;
-    for (size_t i = 0; i < it->count; i++) {
+    for (size_t i = 0; choice && i < it->count; i++) {
         choice->names[i] = base_arena_text(choice->arena, plim_bytes_of(it->backends[i]->name));
-        if (!choice->names[i])
-            return plim_refuse_nomem(err);
+        if (choice->names[i])
+            continue;
+        plim_choice_free(choice);
+        choice = NULL;
     }
-    return true;
+    return choice;
 }
 
 static void free_placement(placement *it)
@@ -261,7 +261,8 @@ static bool place(plim_pool *pool, placed *request, const plim_requirement *need
         !find_candidates(&it, err))
         return false;
     rank(&it);
-    return prepare_choice(&it, choice, err) && send_in_turn(&it, *choice, out, err);
+    *choice = prepare_choice(&it);
+    return *choice ? send_in_turn(&it, *choice, out, err) : plim_refuse_nomem(err);
 }
 
 /* Copy a sized struct over the current layout; larger ones ask for what is not known here. */

@@ -156,12 +156,13 @@ static bool describe(plim_sandbox *sandbox, const run_ctx *ctx, plim_info **out,
     plim_info *info = base_new(plim_info);
     if (!info)
         return plim_refuse_nomem(err);
-    if (!sandbox->backend->ops->describe(sandbox->backend, ctx, &info->description, err)) {
+    bool good = sandbox->backend->ops->describe(sandbox->backend, ctx, &info->description, err);
+    /* A daemon of another protocol is described all the same. */
+    if (good || plim_error_status(err) == PLIM_E_PROTOCOL_MISMATCH)
+        *out = info;
+    else
         base_free(info);
-        return false;
-    }
-    *out = info;
-    return true;
+    return good;
 }
 
 plim_status plim_describe(plim_sandbox *sandbox, plim_cancel *cancel, plim_info **out,

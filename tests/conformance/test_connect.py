@@ -7,15 +7,12 @@ import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from native import ROOT, WORK, build, run
+
 HERE = pathlib.Path(__file__).resolve().parent
-RELEASE = ROOT / "build/release"
-WORK = ROOT / "build/conformance"
 SUITE = "connectrpc.com/conformance"
 VERSION = "v1.0.7"
 PROTOS = ["service", "config", "server_compat"]
-LIBRARIES = ["rpc", "http", "wire", "record", "net", "core", "base"]  # users before what they use
-PACKAGES = ["libuv", "libnghttp2", "libssl", "libcrypto", "libprotobuf-c", "zlib"]
 
 # What the suite's messages need of protobuf's own; they import nothing else.
 ANY = """syntax = "proto3";
@@ -27,13 +24,9 @@ message Any {
 """
 
 
-def run(*command, **options):
-    return subprocess.run([str(c) for c in command], check=True, text=True, capture_output=True, **options).stdout
-
-
 def suite_tool():
-    """The suite's program, built by the Go tool from its module; kept in build/."""
-    tool = WORK / "bin/connectconformance"
+    """The suite's program, built by the Go tool from its module, and where that module is."""
+    tool = WORK / f"bin-{VERSION}/connectconformance"
     if not shutil.which("go"):
         pytest.skip("no Go tool, with which the suite is built")
     try:
@@ -51,11 +44,10 @@ def generate(module):
     protoc-c knows no optional fields of proto3; each is by definition a oneof with one member, so they are written
     as that.
     """
-    protos, made = WORK / "proto", WORK / "pb"
+    folder, protos, made = "connectrpc/conformance/v1", WORK / "proto", WORK / "pb"
     shutil.rmtree(protos, ignore_errors=True)
     (protos / "google/protobuf").mkdir(parents=True)
     (protos / "google/protobuf/any.proto").write_text(ANY)
-    folder = "connectrpc/conformance/v1"
     (protos / folder).mkdir(parents=True)
     for name in PROTOS:
         text = (module / "proto" / folder / f"{name}.proto").read_text()
@@ -66,22 +58,10 @@ def generate(module):
     return made
 
 
-def build_server(made):
-    server = WORK / "connect_server"
-    flags = run("pkg-config", "--cflags", "--libs", *PACKAGES).split()
-    archives = [next((RELEASE / "src" / name).glob("libplim-*.a")) for name in LIBRARIES]
-    llhttp = sorted(RELEASE.glob("**/libllhttp*.a"))
-    run("cc", "-std=gnu17", "-D_GNU_SOURCE", "-g", "-O1", "-o", server, HERE / "connect_server.c", *made.glob("*.c"),
-        f"-I{made}", f"-I{ROOT}/src", f"-I{ROOT}/include", f"-I{RELEASE}/proto", f"-I{RELEASE}/include",
-        "-Wl,--start-group", *archives, *llhttp, "-Wl,--end-group", *flags, "-lm", "-pthread")
-    return server
-
-
 def test_suite_passes():
-    if not (RELEASE / "src/rpc").is_dir():
-        pytest.skip("build/release is not built")
     tool, module = suite_tool()
-    server = build_server(generate(module))
+    made = generate(module)
+    server = build("connect_server.c", *sorted(made.glob("*.c")), includes=[made])
     done = subprocess.run(
         [tool, "--mode", "server", "--conf", HERE / "connect-config.yaml", "--known-failing",
          f"@{HERE / 'connect-excluded.txt'}", "--", server],

@@ -16,7 +16,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("PLIMSOLL_BUILD_DIR", ROOT / "build/release"))
 PLIMSOLLD = BUILD / "src/daemon/plimsolld"
-STUB = BUILD / "tests/integration/daemon_stub"
+SCRIPTED = BUILD / "tests/integration/daemon_scripted"
 SERVICE = "/plimsoll.v1.SandboxService/"
 HANG_SECONDS = 60  # whatever takes longer hangs
 
@@ -47,7 +47,7 @@ def write_registry(path, **tokens):
 
 def start_and_fail(program=None, **variables):
     """Starts a daemon that must not come up; returns its exit status and what it wrote."""
-    done = subprocess.run([program or STUB], env=clean_environment(**{"SANDBOX_PROVIDER": "stub", **variables}),
+    done = subprocess.run([program or SCRIPTED], env=clean_environment(**{"SANDBOX_PROVIDER": "scripted", **variables}),
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=HANG_SECONDS)
     assert done.stdout == "" and "Sanitizer" not in done.stderr, done.stderr
     return done.returncode, done.stderr
@@ -58,10 +58,10 @@ class Daemon:
 
     def __init__(self, program=None, **variables):
         self.lines, self.log, self.grown = [], "", threading.Condition()
-        settings = {"SANDBOX_PROVIDER": "stub", "PLIMSOLL_ADDR": "127.0.0.1:0", "PLIMSOLL_METRICS_ADDR": "127.0.0.1:0",
+        settings = {"SANDBOX_PROVIDER": "scripted", "PLIMSOLL_ADDR": "127.0.0.1:0", "PLIMSOLL_METRICS_ADDR": "127.0.0.1:0",
                     "PLIMSOLL_INSECURE": None if {"PLIMSOLL_CLIENTS_FILE", "PLIMSOLL_TOKEN"} & set(variables) else "1",
                     "SANDBOX_RATE_PER_MIN": "0", **variables}
-        command = program if isinstance(program, list) else [program or STUB]
+        command = program if isinstance(program, list) else [program or SCRIPTED]
         self.process = subprocess.Popen(command, env=clean_environment(**settings), stdin=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True, errors="replace")
         self.reader = threading.Thread(target=self._read, daemon=True)

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -168,6 +169,17 @@ const char *status_of(pid_t pid, const char *name, char *out, size_t size)
         }
     fclose(file);
     return out;
+}
+
+bool await_end(pid_t pid)
+{
+    for (int waited = 0; waited < HANG_MS; waited += 5) {
+        char state[64];
+        if (kill(pid, 0) != 0 || status_of(pid, "State", state, sizeof(state))[0] == 'Z')
+            return true;
+        sleep_ms(5);
+    }
+    return false;
 }
 
 size_t open_descriptors(void)

@@ -51,6 +51,10 @@ bool await_children(size_t count);
 /* One line "Name:\tvalue" of /proc/<pid>/status, the value; "" when it cannot be read. */
 const char *status_of(pid_t pid, const char *name, char *out, size_t size);
 
+/* Wait until a process has ended; false when it has not in HANG_MS. A zombie has ended: whoever
+ * adopted it reaps it in its own time. */
+bool await_end(pid_t pid);
+
 /* Open descriptors of this process, and its resident memory in KiB. */
 size_t open_descriptors(void);
 size_t resident_kb(void);

@@ -185,12 +185,19 @@ static void a_floor_that_is_met_runs(void **state)
     NEEDS_WORKER();
     plim_javascript_request request = {
         .size = sizeof(request),
-        .options = {.minimum_isolation = PLIM_TIER_PROCESS, .trace_id = PLIM_LIT("not/a/trace/id")},
+        .options = {.minimum_isolation = PLIM_TIER_PROCESS, .trace_id = PLIM_LIT("req-1:2")},
         .code = PLIM_LIT("console.log(1)")};
     plim_result *result = NULL;
     assert_int_equal(plim_run_javascript(handles[0], &request, NULL, &result, NULL), PLIM_OK);
     assert_bytes(plim_result_stdout(result), "1\n");
     plim_result_free(result);
+
+    plim_error err = PLIM_ERROR_INIT;
+    request.options.trace_id = PLIM_LIT("not/a/trace/id");
+    assert_int_equal(plim_run_javascript(handles[0], &request, NULL, &result, &err),
+                     PLIM_E_INVALID_REQUEST);
+    assert_int_equal(plim_error_not_dispatched(&err), PLIM_ND_REQUEST);
+    plim_error_clear(&err);
 }
 
 /* 10: the loop ends at its deadline, what was printed before is returned, and the next run works.

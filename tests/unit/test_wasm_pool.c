@@ -137,9 +137,7 @@ static void a_worker_that_did_not_end_well_never_serves_again(void **state)
             assert_int_equal(run_for(pool, ALICE, bad[i].code, 100, &pid), bad[i].end);
             assert_false(holds(dead, count, pid));
             dead[count++] = pid;
-            for (int waited = 0; kill(pid, 0) == 0 && waited < HANG_MS; waited += 5)
-                sleep_ms(5);
-            assert_int_equal(kill(pid, 0), -1);
+            assert_true(await_end(pid));
         }
     wasm_pool_free(pool);
 }
@@ -307,9 +305,7 @@ static void a_pool_leaves_no_process(void **state)
         wasm_pool_free(pool);
         assert_true(await_children(0));
         for (size_t i = 0; i < count; i++) {
-            for (int waited = 0; kill(workers[i], 0) == 0 && waited < HANG_MS; waited += 5)
-                sleep_ms(5);
-            assert_int_equal(kill(workers[i], 0), -1);
+            assert_true(await_end(workers[i]));
         }
     }
 }

@@ -239,5 +239,5 @@ bool confine_worker(int socket, bool single_use, pid_t host)
 
 void confine_probe(void)
 {
-    (void)socket(AF_INET, SOCK_STREAM, 0);
+    (void)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0);
 }

@@ -32,8 +32,6 @@ static struct {
     uint32_t id;
 } workers[WORKERS_MAX];
 
-extern char **environ;
-
 /* ---- control messages ---- */
 
 static __attribute__((noreturn)) void leave(enum plim_host_exit code)

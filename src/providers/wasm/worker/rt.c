@@ -98,6 +98,8 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
         wasm_rt_trap(WASM_RT_TRAP_OOB);
     }
     signal(signal_number, SIG_DFL);
+    if (info->si_code <= 0)
+        __builtin_trap(); /* somebody sent the signal: no instruction will repeat it */
 }
 
 void rt_bound_stack(void)
@@ -144,18 +146,18 @@ void rt_set_page_cap(wasm_rt_memory_t *memory, uint32_t pages)
     memory->max_pages = pages < PAGES_COUNTABLE_MAX ? pages : PAGES_COUNTABLE_MAX;
 }
 
-uint32_t wasm_rt_grow_memory(wasm_rt_memory_t *memory, uint32_t delta)
+uint32_t wasm_rt_grow_memory(wasm_rt_memory_t *memory, uint32_t pages)
 {
     const uint32_t old_pages = memory->pages;
 
-    if (delta == 0)
+    if (pages == 0)
         return old_pages;
-    if (old_pages > memory->max_pages || delta > memory->max_pages - old_pages)
+    if (old_pages > memory->max_pages || pages > memory->max_pages - old_pages)
         return UINT32_MAX;
-    if (mprotect(memory->data + old_pages * PAGE_BYTES, delta * PAGE_BYTES,
+    if (mprotect(memory->data + old_pages * PAGE_BYTES, pages * PAGE_BYTES,
                  PROT_READ | PROT_WRITE) != 0)
         return UINT32_MAX;
-    memory->pages = old_pages + delta;
+    memory->pages = old_pages + pages;
     memory->size = (uint32_t)(memory->pages * PAGE_BYTES);
     return old_pages;
 }

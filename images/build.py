@@ -96,7 +96,9 @@ class Builder:
     # ---- an image ----
 
     def steps(self, name):
-        """The layers of an image: (key of the cache, recipe, function), lowest first."""
+        """The layers of an image: (key of the cache, recipe, function), lowest first. The key of one names those under it,
+        except for our own files: no package has a path of theirs, so a new control program leaves the layers over it as
+        they are."""
         found, key = [], ""
         code = [(recipes.FOLDER / file).read_bytes() for file in recipes.CODE]
         for recipe in self.book.line(name):
@@ -111,23 +113,26 @@ class Builder:
             if recipe.npm:
                 parts.append((self.npm, [repr(recipe.npm), self.arch, *(file.read_bytes() for file in recipes.NPM_FILES)]))
             for fill, made_of in parts:
-                key = recipes.digest(key, fill.__name__, self.epoch, *code, *made_of)
-                found.append((key, recipe, fill))
+                own = recipes.digest(key, fill.__name__, self.epoch, *code, *made_of)
+                found.append((own, recipe, fill))
+                key = key if fill == self.ours else own
         return found
 
     def layer_files(self, name):
         """The archives of an image's layers, made as far as they are not there."""
         WORK.mkdir(parents=True, exist_ok=True)
-        files = []
+        files, below = [], []
         for key, recipe, fill in self.steps(name):
             path = WORK / f"{recipe.name}-{fill.__name__}-{key[:16]}.tar"
             if not path.exists():
-                layer = layers.Layer(self.epoch, layers.read_below(files))
+                layer = layers.Layer(self.epoch, layers.read_below(below))
                 fill(recipe, layer)
                 unfinished = path.with_suffix(".unfinished")
                 layer.write(unfinished)
                 unfinished.rename(path)
             files.append(path)
+            if fill != self.ours:
+                below.append(path)
         return files
 
     def labels(self, name):

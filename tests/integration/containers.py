@@ -4,6 +4,7 @@ import functools
 import hashlib
 import hmac
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -45,15 +46,20 @@ def has_image(name):
     return docker("image", "inspect", f"plimsoll/{name}:latest").returncode == 0
 
 
-def need(*images, runtime="runc"):
-    """Skip the test where the Engine, the runtime or an image is missing."""
+def missing(images, runtime):
+    """What is not here of what a test needs, or None."""
     if not engine():
-        pytest.skip("no Docker Engine answers: scripts/docker-up starts one")
+        return "no Docker Engine answers: scripts/docker-up starts one"
     if runtime not in engine()["Runtimes"]:
-        pytest.skip(f"the Engine has no runtime called {runtime}")
-    for name in images:
-        if not has_image(name):
-            pytest.skip(f"plimsoll/{name}:latest is missing: run make images")
+        return f"the Engine has no runtime called {runtime}"
+    return next((f"plimsoll/{name}:latest is missing: run make images" for name in images if not has_image(name)), None)
+
+
+def need(*images, runtime="runc"):
+    """Skip the test where the Engine, the runtime or an image is missing; fail it where containers are required."""
+    reason = missing(images, runtime)
+    if reason:
+        (pytest.fail if os.environ.get("SANDBOX_TEST_REQUIRE_DOCKER") == "1" else pytest.skip)(reason)
 
 
 def lockdown(runtime="runc", work=True):

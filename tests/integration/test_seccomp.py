@@ -2,14 +2,13 @@
 
 import functools
 import json
-import pathlib
 import re
-import shutil
-import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+import containers
+from containers import ROOT
+
 PROFILE = ROOT / "packaging/seccomp.json"
 PAGE = ROOT / "docs/seccomp.md"
 PROBE = ROOT / "build/release/tests/integration/seccomp-probe"
@@ -119,37 +118,19 @@ def test_essential_calls_are_present(name):
 # ---- the kernel ----
 
 
-def docker(*arguments, **rest):
-    return subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=120, **rest)
-
-
-@functools.cache
-def missing():
-    """Why nothing can be run in a container here, or None."""
-    if not shutil.which("docker"):
-        return "no docker command"
-    if docker("version").returncode != 0:
-        return "no Docker Engine answers: scripts/docker-up starts one"
-    for image in ("plimsoll/sandbox", "plimsoll/sandbox-python"):
-        if docker("image", "inspect", f"{image}:latest").returncode != 0:
-            return f"{image}:latest is missing: run make images"
-    return None if PROBE.exists() else f"{PROBE.relative_to(ROOT)} is not built"
-
-
 def run(*command, image="sandbox", seccomp=str(PROFILE)):
-    if missing():
-        pytest.skip(missing())
-    security = ["--security-opt", f"seccomp={seccomp}", "--security-opt", "no-new-privileges", "--cap-drop", "ALL"]
-    return docker("run", "--rm", "--network", "none", "--user", "61000:61000", "--read-only", *security,
-                  "--tmpfs", "/tmp:rw,noexec,nosuid,size=16m", "--tmpfs", "/work:rw,noexec,nosuid,size=16m,mode=1777",
-                  "--workdir", "/work", "--volume", f"{PROBE}:/probe:ro", f"plimsoll/{image}:latest", *command)
+    containers.need(image)
+    if not PROBE.exists():
+        pytest.skip(f"{PROBE.relative_to(ROOT)} is not built: run make")
+    return containers.docker("run", *containers.lockdown(), "--security-opt", f"seccomp={seccomp}", "--volume", f"{PROBE}:/probe:ro",
+                             f"plimsoll/{image}:latest", *command)
 
 
 @functools.cache
 def probed(seccomp):
     ran = run("/probe", seccomp=seccomp)
     assert ran.returncode == 0, ran.stderr
-    return dict(line.split() for line in ran.stdout.splitlines())
+    return dict(line.split() for line in ran.stdout.decode().splitlines())
 
 
 def under_profile():

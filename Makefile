@@ -11,7 +11,7 @@ export PREFIX JOBS CC SKIP_SETUP DESTDIR
 export PATH := /usr/bin:/bin:/usr/sbin:/sbin:$(PATH)
 
 .DEFAULT_GOAL := build
-.PHONY: build run check bench fuzz soak format lint audit install clean help
+.PHONY: build run check images docker-images docker-suite bench fuzz soak format lint audit install clean help
 
 build: ## build the programs into build/bin and the libraries into build/lib (the default)
 	@scripts/setup build
@@ -24,6 +24,17 @@ run: build ## build, then run the smallest example
 check: build ## run every test; REQUIRE=all fails on a skip, ONLY=unit runs one suite
 	@scripts/setup check
 	@tests/run $(if $(filter all,$(REQUIRE)),--require-all) $(if $(ONLY),--only $(ONLY))
+
+images: build ## build the guest images that are out of date, on the Docker Engine, which is started where none runs
+	@scripts/setup docker
+	@scripts/docker-up
+	@scripts/images
+
+docker-images: images
+
+docker-suite: images ## run the tests that need a Docker Engine; a skip is a failure
+	@scripts/setup check
+	@tests/run --only docker --require-all
 
 bench: build ## measure, print a table, write build/bench.json
 	@bench/run
@@ -54,4 +65,4 @@ clean: ## remove all that was built; what was downloaded stays
 	@scripts/clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -1,0 +1,91 @@
+#include "tree.h"
+
+#include "io.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+enum {
+    PROCESSES_MAX = 8192, /* looked at in one round */
+    ROUNDS_MAX = 50,
+    STAT_BYTES = 512,
+};
+
+struct process {
+    pid_t pid, parent;
+    bool ours;
+};
+
+/* The parent and the state of a process; false when it is gone. */
+static bool read_process(const char *name, struct process *process, char *state)
+{
+    char path[64], text[STAT_BYTES];
+    snprintf(path, sizeof path, "/proc/%s/stat", name);
+    if (!ctl_read_text(path, text, sizeof text))
+        return false;
+    const char *after = strrchr(text, ')'); /* the name before it may hold anything */
+    if (!after || strlen(after) < sizeof ") S 1" - 1)
+        return false;
+    *state = after[2];
+    *process = (struct process){.pid = (pid_t)strtol(name, NULL, 10),
+                                .parent = (pid_t)strtol(after + 3, NULL, 10)};
+    return true;
+}
+
+static size_t list_processes(struct process *list)
+{
+    size_t count = 0;
+    DIR *folder = opendir("/proc");
+    if (!folder)
+        return 0;
+    /* cppcheck-suppress readdirCalled ; there is one thread */
+    for (struct dirent *entry; count < PROCESSES_MAX && (entry = readdir(folder));) {
+        char state;
+        if (entry->d_name[strspn(entry->d_name, "0123456789")] != '\0')
+            continue;
+        if (read_process(entry->d_name, &list[count], &state) && state != 'Z' && state != 'X')
+            count++;
+    }
+    closedir(folder);
+    return count;
+}
+
+/* Kill our descendants among the processes; false when there was none. */
+static bool kill_descendants(struct process *list, size_t count)
+{
+    const pid_t self = getpid();
+    bool found = false;
+    for (bool grew = true; grew;) {
+        grew = false;
+        for (size_t i = 0; i < count; i++) {
+            bool ours = list[i].parent == self;
+            for (size_t j = 0; !ours && j < count; j++)
+                ours = list[j].ours && list[j].pid == list[i].parent;
+            if (list[i].ours || !ours)
+                continue;
+            list[i].ours = grew = found = true;
+            kill(list[i].pid, SIGKILL);
+        }
+    }
+    return found;
+}
+
+void ctl_tree_kill(void)
+{
+    static struct process list[PROCESSES_MAX];
+    if (getpid() == 1) {
+        kill(-1, SIGKILL);
+        return;
+    }
+    for (unsigned round = 0; round < ROUNDS_MAX; round++) {
+        if (!kill_descendants(list, list_processes(list)))
+            return;
+        usleep(1000); /* let what was killed go, and its orphans become our children */
+    }
+}

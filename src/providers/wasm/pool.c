@@ -181,8 +181,14 @@ static void ask_for_spares(wasm_pool *pool)
         drop_worker(pool, longest_idle);
         all--;
     }
-    for (; spare < wanted && all < most && ask_for_one(pool); spare++)
-        all++;
+    for (; spare < wanted && all < most; spare++, all++) {
+        if (ask_for_one(pool))
+            continue;
+        /* Nothing else will happen that makes anybody look again: the supervisor does, later. */
+        pause_before_retry(pool);
+        notify(pool->wake_fd);
+        return;
+    }
 }
 
 static bool set_owner(wasm_worker *worker, plim_bytes principal)
@@ -231,11 +237,11 @@ static struct choice look(wasm_pool *pool, plim_bytes principal)
 }
 
 /*
- * The worker to use now, or NULL. Of several own ones the longest idle has restored its snapshot
- * most surely, so that one busy caller comes to alternate between two workers and never waits for a
- * reset.
+ * The worker to use now, or NULL; `*nomem` says that memory was the reason. Of several own ones the
+ * longest idle has restored its snapshot most surely, so that one busy caller comes to alternate
+ * between two workers and never waits for a reset.
  */
-static wasm_worker *pick(wasm_pool *pool, plim_bytes principal)
+static wasm_worker *pick(wasm_pool *pool, plim_bytes principal, bool *nomem)
 {
     struct choice found = look(pool, principal);
     wasm_worker *worker = found.own;
@@ -245,7 +251,8 @@ static wasm_worker *pick(wasm_pool *pool, plim_bytes principal)
         drop_worker(pool, found.foreign);
         ask_for_spares(pool);
     }
-    if (!worker || (!worker->owner && !set_owner(worker, principal)))
+    *nomem = worker && !worker->owner && !set_owner(worker, principal);
+    if (!worker || *nomem)
         return NULL;
     worker->state = WASM_WORKER_TAKEN;
     ask_for_spares(pool);
@@ -294,6 +301,7 @@ static void on_worker(wasm_pool *pool, wasm_packet *packet)
     worker->socket = packet->socket;
     worker->pidfd = packet->pidfd;
     worker->pid = packet->worker.pid;
+    pool->retry_ms = RETRY_MS;
     worker->idle_due_ns = base_deadline_after_ms(WASM_IDLE_DUE_MS);
     if (worker->state == WASM_WORKER_ASKED)
         worker->state = WASM_WORKER_WAITING;
@@ -518,9 +526,14 @@ wasm_worker *wasm_pool_take(wasm_pool *pool, plim_bytes principal, const run_ctx
         pthread_mutex_lock(&pool->mutex);
         wasm_worker *worker;
         run_wait waited = RUN_READY;
-        while (!(worker = pick(pool, principal)) && waited == RUN_READY)
+        bool nomem;
+        while (!(worker = pick(pool, principal, &nomem)) && !nomem && waited == RUN_READY)
             waited = await_change(pool, ctx);
         pthread_mutex_unlock(&pool->mutex);
+        if (nomem) {
+            plim_refuse_nomem(err);
+            return NULL;
+        }
         if (!worker) {
             fail_take(err, waited);
             return NULL;

@@ -64,6 +64,19 @@ static bool run_check(wasm_pool *pool, wasm_worker *worker, const struct check *
     return good;
 }
 
+/* A worker for a check; without one the provider is not ready, and says why. */
+static wasm_worker *take_for(wasm_pool *pool, const char *check, const run_ctx *ctx,
+                             plim_error *err)
+{
+    _cleanup_error_ plim_error why = PLIM_ERROR_INIT;
+    wasm_worker *worker = wasm_pool_take(pool, SMOKE_PRINCIPAL, ctx, &why);
+    if (!worker && plim_error_status(&why) == PLIM_E_CANCELED)
+        plim_error_move(err, &why);
+    else if (!worker)
+        core_refuse_environment(err, "startup test \"%s\": %s", check, plim_error_message(&why));
+    return worker;
+}
+
 /* One worker serves check after check until one of them costs its life, so that the reset between
  * runs is tested too. */
 static bool run_checks(wasm_pool *pool, uint32_t page_cap, const run_ctx *ctx, plim_error *err)
@@ -73,10 +86,9 @@ static bool run_checks(wasm_pool *pool, uint32_t page_cap, const run_ctx *ctx, p
     for (size_t i = 0; good && i < PLIM_COUNT(checks); i++) {
         run_ctx bounded = run_ctx_until(ctx, base_deadline_after_ms(CHECK_MS));
         if (!worker)
-            worker = wasm_pool_take(pool, SMOKE_PRINCIPAL, &bounded, NULL);
+            worker = take_for(pool, checks[i].name, &bounded, err);
         if (!worker)
-            return core_refuse_environment(err, "startup test \"%s\": no worker could be had",
-                                           checks[i].name);
+            return false;
         wasm_run_end end;
         good = run_check(pool, worker, &checks[i], page_cap, ctx, &end, err);
         if (end != WASM_RUN_DONE || !wasm_worker_await_idle(worker, &bounded)) {

@@ -1,16 +1,17 @@
 # The front door: every target is a few scripts in a row, and each script can be run by itself.
 # Settings: JOBS (compilers at a time), PREFIX and DESTDIR (install), REQUIRE=all and ONLY=SUITE (check),
-# FUZZ_SECONDS (fuzz), CC (the release's compiler), SKIP_SETUP=1 (install no packages).
+# FUZZ_SECONDS (fuzz), SOAK_SECONDS (soak), CC (the release's compiler), SKIP_SETUP=1 (install no packages).
 
 MAKEFLAGS += --no-print-directory
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
+SOAK_SECONDS ?= 300
 export PREFIX JOBS CC SKIP_SETUP DESTDIR
 # Debian's own tools, whatever a version manager has put before them.
 export PATH := /usr/bin:/bin:/usr/sbin:/sbin:$(PATH)
 
 .DEFAULT_GOAL := build
-.PHONY: build run check bench fuzz format lint audit install clean help
+.PHONY: build run check images docker-images docker-suite bench fuzz soak format lint audit install clean help
 
 build: ## build the programs into build/bin and the libraries into build/lib (the default)
 	@scripts/setup build
@@ -24,12 +25,26 @@ check: build ## run every test; REQUIRE=all fails on a skip, ONLY=unit runs one 
 	@scripts/setup check
 	@tests/run $(if $(filter all,$(REQUIRE)),--require-all) $(if $(ONLY),--only $(ONLY))
 
+images: build ## build the guest images that are out of date, on the Docker Engine, which is started where none runs
+	@scripts/setup docker
+	@scripts/docker-up
+	@scripts/images
+
+docker-images: images
+
+docker-suite: images ## run the tests that need a Docker Engine; a skip is a failure
+	@scripts/setup check
+	@tests/run --only docker --require-all
+
 bench: build ## measure, print a table, write build/bench.json
 	@bench/run
 
 fuzz: build ## fuzz every parser for FUZZ_SECONDS (600) each
 	@scripts/setup check
 	@tests/run --only fuzz --fuzz-seconds $(FUZZ_SECONDS)
+
+soak: build ## load a daemon with everything at once for SOAK_SECONDS (300) and watch it for growth
+	@tests/soak $(SOAK_SECONDS)
 
 format: ## reformat the C sources in place
 	@scripts/setup lint
@@ -50,4 +65,4 @@ clean: ## remove all that was built; what was downloaded stays
 	@scripts/clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -4,7 +4,9 @@
 #include "io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <linux/close_range.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -112,11 +114,23 @@ bool ctl_env_add_identity(struct ctl_env *env)
            (ctl_env_get(env, "HOSTNAME") || set_hostname(env));
 }
 
+/* Let nothing but the three standard descriptors through, whatever a runtime or a host has left
+ * open in us. */
+static void keep_three(void)
+{
+    enum { FIRST = STDERR_FILENO + 1, FALLBACK_LAST = 1023 };
+    if (close_range(FIRST, UINT_MAX, CLOSE_RANGE_CLOEXEC) == 0)
+        return;
+    for (int fd = FIRST; fd <= FALLBACK_LAST; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
 void ctl_exec(char *const argv[], const struct ctl_env *env)
 {
     const char *path = ctl_env_get(env, "PATH");
     char file[PATH_MAX];
     int error = ENOENT;
+    keep_three();
     if (strchr(argv[0], '/')) {
         execve(argv[0], argv, env->entries);
         return;

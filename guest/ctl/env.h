@@ -42,7 +42,8 @@ bool ctl_env_add_identity(struct ctl_env *env);
  */
 plim_bytes ctl_home_of(plim_bytes passwd, plim_bytes uid);
 
-/* Become `argv`, looked up in the PATH of `env`. Returns only when that failed, with errno set. */
+/* Become `argv`, looked up in the PATH of `env`, with no descriptor but the standard three. Returns
+ * only when that failed, with errno set. */
 void ctl_exec(char *const argv[], const struct ctl_env *env);
 
 #endif

@@ -155,8 +155,8 @@ static int make_folders(int from, const char *path)
 static int open_folder(const struct ctl_root *root, const char *path, enum ctl_file_fault *fault)
 {
     char whole[2 * PATH_MAX], real[PATH_MAX];
-    size_t base = strlen(root->real), len = base + 1 + strlen(path);
     snprintf(whole, sizeof whole, "%s/%s", root->real, path);
+    size_t len = strlen(whole), base = len - 1 - strlen(path); /* `base`: of the root in it */
     *fault = CTL_FILE_FAILED;
     while (!realpath(whole, real)) {
         if (errno != ENOENT || len <= base)
@@ -175,21 +175,29 @@ static int open_folder(const struct ctl_root *root, const char *path, enum ctl_f
     return make_folders(open_below(root->fd, inside, O_PATH | O_DIRECTORY), missing);
 }
 
-/* Write a file in a folder. It is truncated only once it is known to be a file. */
-static enum ctl_file_fault write_in(int folder, const char *name, plim_bytes content)
+/* Replace what is in an open file. It is truncated only once it is known to be one. */
+static enum ctl_file_fault replace(int fd, plim_bytes content)
 {
     struct stat info;
-    const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-    _cleanup_fd_ int fd = openat(folder, name, flags, FILE_MODE);
-    if (fd < 0)
-        return errno == ELOOP || errno == ENXIO || errno == EISDIR || errno == ENODEV
-                   ? CTL_FILE_NOT_REGULAR
-                   : CTL_FILE_FAILED;
     if (fstat(fd, &info) < 0)
         return CTL_FILE_FAILED;
     if (!S_ISREG(info.st_mode))
         return CTL_FILE_NOT_REGULAR;
     return ftruncate(fd, 0) == 0 && ctl_write_all(fd, content) ? CTL_FILE_OK : CTL_FILE_FAILED;
+}
+
+/* Write a file in a folder. */
+static enum ctl_file_fault write_in(int folder, const char *name, plim_bytes content)
+{
+    const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    int fd = openat(folder, name, flags, FILE_MODE);
+    if (fd >= 0) {
+        enum ctl_file_fault fault = replace(fd, content);
+        base_fd_close(&fd);
+        return fault;
+    }
+    bool other = errno == ELOOP || errno == ENXIO || errno == EISDIR || errno == ENODEV;
+    return other ? CTL_FILE_NOT_REGULAR : CTL_FILE_FAILED;
 }
 
 enum ctl_file_fault ctl_file_write(const struct ctl_root *root, plim_bytes path, plim_bytes content)

@@ -73,6 +73,7 @@ bool ctl_isolation_alone(void)
     DIR *folder = opendir("/proc");
     if (!folder)
         return false;
+    /* cppcheck-suppress readdirCalled ; there is one thread */
     for (struct dirent *entry; (entry = readdir(folder));)
         processes += entry->d_name[strspn(entry->d_name, "0123456789")] == '\0';
     closedir(folder);
@@ -108,20 +109,24 @@ static int pass(int socket, int fd)
     return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? fd : -1;
 }
 
+/* Let all three standard descriptors stand for a file that our user may not open. */
+static bool forbid_stdio(void)
+{
+    int forbidden = open(CTL_PROGRAM, O_PATH | O_CLOEXEC);
+    bool done = forbidden >= 0;
+    for (int fd = STDIN_FILENO; done && fd <= STDERR_FILENO; fd++)
+        done = dup2(forbidden, fd) == fd;
+    base_fd_close(&forbidden);
+    return done;
+}
+
 int ctl_isolation_hide(void)
 {
     int ends[2];
-    _cleanup_fd_ int forbidden = open(CTL_PROGRAM, O_PATH | O_CLOEXEC);
-    if (forbidden < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return -1;
     _cleanup_fd_ int to = ends[0], from = ends[1];
-    if (pass(to, STDOUT_FILENO) < 0)
-        return -1;
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (dup2(forbidden, fd) < 0)
-            return -1;
-    }
-    return TAKE_FD(from);
+    return pass(to, STDOUT_FILENO) >= 0 && forbid_stdio() ? TAKE_FD(from) : -1;
 }
 
 int ctl_isolation_show(int hidden)

@@ -88,9 +88,9 @@ bool ctl_json_integer(struct ctl_json *json, int64_t *out)
 /* Four hex digits. */
 static bool read_unit(struct ctl_json *json, uint32_t *out)
 {
+    *out = 0;
     if (json->end - json->at < 4)
         return ctl_json_fail(json, "a string does not end");
-    *out = 0;
     for (unsigned i = 0; i < 4; i++) {
         char c = *json->at++;
         uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
@@ -199,7 +199,7 @@ static size_t escape(unsigned char byte, char out[6])
     }
     out[0] = '\\';
     if (byte == '"' || byte == '\\' || byte == '\n') {
-        out[1] = byte == '\n' ? 'n' : (char)byte;
+        out[1] = (char)(byte == '\n' ? 'n' : byte);
         return 2;
     }
     memcpy(out + 1, "u00", 3);

@@ -14,6 +14,7 @@ enum {
     ARTIFACTS_BYTES_MAX = CTL_BODY_BYTES_MAX * 2, /* what is too much is dropped later */
     HEADER_BYTES = 256,
     ERROR_BYTES_MAX = 32 << 10,
+    ERROR_JSON_MAX = 8 * ERROR_BYTES_MAX,
 };
 
 void ctl_report_init(struct ctl_report *report)
@@ -130,7 +131,7 @@ static bool write_frame(int fd, const unsigned char *key, const plim_bytes *piec
 
 bool ctl_report_write_error(int fd, const unsigned char *key, const char *error, plim_bytes about)
 {
-    base_buf message = BASE_BUF_INIT(ERROR_BYTES_MAX), body = BASE_BUF_INIT(8 * ERROR_BYTES_MAX);
+    base_buf message = BASE_BUF_INIT(ERROR_BYTES_MAX), body = BASE_BUF_INIT(ERROR_JSON_MAX);
     base_buf_add_text(&message, error);
     base_buf_add(&message, ctl_cut_text(about, ERROR_BYTES_MAX - 256));
     base_buf_add_text(&body, "{\"error\":");

@@ -20,8 +20,6 @@
 
 #include "common.h"
 
-extern char **environ;
-
 /* All of a run. Static, because a plan is large and there is one run in a process. */
 static struct {
     base_buf document;
@@ -33,7 +31,7 @@ static struct {
     struct ctl_env env;
     struct ctl_runner runner;
     struct ctl_report report;
-} run = {.out = STDOUT_FILENO, .hidden = -1};
+} run;
 
 /* Take the report's descriptor out of hiding. */
 static bool show_out(void)
@@ -102,11 +100,11 @@ static bool make_env(void)
  */
 static void release(plim_bytes content)
 {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t from = ((uintptr_t)content.data + page - 1) & ~(page - 1);
-    uintptr_t to = (uintptr_t)(content.data + content.len) & ~(page - 1);
-    if (to > from)
-        madvise((void *)from, to - from, MADV_DONTNEED);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t before = (page - (uintptr_t)content.data % page) % page;
+    size_t whole = content.len > before ? (content.len - before) / page * page : 0;
+    if (whole)
+        madvise((char *)content.data + before, whole, MADV_DONTNEED);
 }
 
 /* Write the plan's files. True when all are there; otherwise `*status` is that of the reported end.
@@ -201,6 +199,8 @@ int ctl_run(const char *marker)
 {
     const char *fault;
     const plim_bytes nothing = {NULL, 0};
+    run.out = STDOUT_FILENO;
+    run.hidden = -1;
     umask(022);
     signal(SIGPIPE, SIG_IGN); /* a host that has gone away shows as a failed write */
     if (!ctl_write_all(STDERR_FILENO, plim_bytes_of(marker)))

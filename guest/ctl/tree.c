@@ -30,10 +30,11 @@ static bool read_process(const char *name, struct process *process, char *state)
     if (!ctl_read_text(path, text, sizeof text))
         return false;
     const char *after = strrchr(text, ')'); /* the name before it may hold anything */
-    int parent;
-    if (!after || sscanf(after + 1, " %c %d", state, &parent) != 2)
+    if (!after || strlen(after) < sizeof ") S 1" - 1)
         return false;
-    *process = (struct process){.pid = (pid_t)strtol(name, NULL, 10), .parent = parent};
+    *state = after[2];
+    *process = (struct process){.pid = (pid_t)strtol(name, NULL, 10),
+                                .parent = (pid_t)strtol(after + 3, NULL, 10)};
     return true;
 }
 
@@ -43,6 +44,7 @@ static size_t list_processes(struct process *list)
     DIR *folder = opendir("/proc");
     if (!folder)
         return 0;
+    /* cppcheck-suppress readdirCalled ; there is one thread */
     for (struct dirent *entry; count < PROCESSES_MAX && (entry = readdir(folder));) {
         char state;
         if (entry->d_name[strspn(entry->d_name, "0123456789")] != '\0')

@@ -3,6 +3,7 @@
 
 usage: embed.py INPUT OUTPUT    (prelude.js -> prelude_js[], prelude_js_length)
 """
+
 import pathlib
 import sys
 

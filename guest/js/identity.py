@@ -3,6 +3,7 @@
 
 usage: identity.py GUEST_WASM OUTPUT
 """
+
 import hashlib
 import pathlib
 import sys

@@ -3,6 +3,7 @@
 
 usage: notice.py SOURCE OUTPUT
 """
+
 import pathlib
 import re
 import sys

@@ -1,6 +1,6 @@
 /*
- * The JavaScript guest: what a snippet sees beyond the engine itself (spec/wasm.md, sections 4,
- * 5, 9.1, 10).
+ * The JavaScript guest: what a snippet sees beyond the engine itself, as docs/wasm.md tells its
+ * authors.
  *
  * Compiled to WebAssembly with the engine as a reactor. The host calls plimsoll_init() once and
  * freezes the memory that leaves behind; each run then is plimsoll_alloc(), plimsoll_run(), and the
@@ -15,8 +15,7 @@
 #include "prelude.h"
 #include "quickjs.h"
 
-/* ---- imports and exports
- * ------------------------------------------------------------------------------------ */
+/* ---- imports and exports ---- */
 
 #define IMPORT(module, name) __attribute__((import_module(module), import_name(name)))
 #define EXPORT(name)         __attribute__((export_name(name)))
@@ -28,7 +27,7 @@
 
 enum { STDOUT = 1, STDERR = 2 };
 
-/* Exit codes of a run (section 5). */
+/* Exit codes of a run. */
 enum { RUN_OK = 0, RUN_FAILED = 1, RUN_UNSETTLED = 13 };
 
 struct iovec32 {
@@ -47,8 +46,7 @@ EXPORT("plimsoll_init") int plimsoll_init(void);
 EXPORT("plimsoll_alloc") void *plimsoll_alloc(uint32_t length);
 EXPORT("plimsoll_run") int plimsoll_run(const char *source, uint32_t length);
 
-/* ---- state of the one engine
- * -------------------------------------------------------------------------------- */
+/* ---- state of the one engine ---- */
 
 struct rejection {
     struct rejection *next;
@@ -63,11 +61,10 @@ static bool evaluating;          /* false while the unit is only parsed and link
 static bool exiting; /* exit() was called: nothing that the guest does from here on may be seen */
 static int exit_code;
 static struct rejection *rejections; /* oldest first */
+static struct rejection **last_rejection = &rejections;
 static uint8_t response[RESPONSE_BYTES_MAX];
 
-/* ---- output
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- output ---- */
 
 /*
  * Writes all pieces with one import call, so that the host sees one message for one line. After
@@ -79,18 +76,6 @@ static void write_pieces(uint32_t fd, const struct iovec32 *pieces, uint32_t cou
 
     if (!exiting)
         (void)host_fd_write(fd, pieces, count, &written);
-}
-
-static void write_text(uint32_t fd, const char *text, size_t length)
-{
-    const struct iovec32 piece = {text, (uint32_t)length};
-
-    write_pieces(fd, &piece, 1);
-}
-
-static void write_literal(uint32_t fd, const char *text)
-{
-    write_text(fd, text, strlen(text));
 }
 
 /*
@@ -165,37 +150,46 @@ static JSValue js_print(JSContext *ctx, JSValueConst this_value, int argc, JSVal
     return write_arguments(ctx, STDOUT, argc, argv, display_text, true);
 }
 
-/* Error text as section 5 has it: `Name: message`, stack lines and an empty line; a value that is
- * no error is its text. */
-static void report(JSContext *ctx, const char *intro, JSValueConst error)
+/* The stack of an error as text; NULL when there is none, or when reading it throws. */
+static const char *stack_text(JSContext *ctx, size_t *length, JSValueConst error)
 {
-    size_t length;
-    const char *text = display_text(ctx, &length, error);
+    const char *text = NULL;
+    JSValue stack;
 
-    write_literal(STDERR, intro);
-    if (text != NULL)
-        write_text(STDERR, text, length);
-    write_literal(STDERR, "\n");
-    JS_FreeCString(ctx, text);
     if (!JS_IsError(error))
-        return;
-
-    JSValue stack = JS_GetPropertyStr(ctx, error, "stack");
-    if (JS_IsException(stack)) {
+        return NULL;
+    stack = JS_GetPropertyStr(ctx, error, "stack");
+    if (JS_IsException(stack))
         JS_FreeValue(ctx, JS_GetException(ctx));
-        return;
-    }
-    text = JS_IsUndefined(stack) ? NULL : display_text(ctx, &length, stack);
-    if (text != NULL) {
-        write_text(STDERR, text, length);
-        write_literal(STDERR, "\n");
-    }
-    JS_FreeCString(ctx, text);
+    else if (!JS_IsUndefined(stack))
+        text = display_text(ctx, length, stack);
     JS_FreeValue(ctx, stack);
+    return text;
 }
 
-/* ---- module qjs:std
- * ----------------------------------------------------------------------------------------- */
+/*
+ * Report an error as `Name: message`, stack lines and an empty line. A value that is no error is
+ * its text alone.
+ */
+static void report(JSContext *ctx, const char *intro, JSValueConst error)
+{
+    size_t length = 0, stack_length = 0;
+    const char *text = display_text(ctx, &length, error);
+    const char *stack = stack_text(ctx, &stack_length, error);
+    const struct iovec32 pieces[] = {
+        {intro, (uint32_t)strlen(intro)},
+        {text, (uint32_t)length},
+        {"\n", 1},
+        {stack, (uint32_t)stack_length},
+        {"\n", 1},
+    };
+
+    write_pieces(STDERR, pieces, stack != NULL ? 5 : 3);
+    JS_FreeCString(ctx, text);
+    JS_FreeCString(ctx, stack);
+}
+
+/* ---- module qjs:std ---- */
 
 /*
  * Ends the run. There is no import to end it with, so the engine unwinds by an error that nothing
@@ -310,8 +304,7 @@ static char *normalize_module(JSContext *ctx, const char *base, const char *name
     return NULL;
 }
 
-/* ---- host call
- * ---------------------------------------------------------------------------------------------- */
+/* ---- host call ---- */
 
 static JSValue js_host_call(JSContext *ctx, JSValueConst this_value, int argc, JSValueConst *argv)
 {
@@ -351,9 +344,7 @@ static JSValue js_host_call(JSContext *ctx, JSValueConst this_value, int argc, J
     return result;
 }
 
-/* ---- globals
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- globals ---- */
 
 static const JSCFunctionListEntry console_functions[] = {
     JS_CFUNC_DEF("log", 0, js_print),   JS_CFUNC_DEF("error", 0, js_print),
@@ -361,9 +352,10 @@ static const JSCFunctionListEntry console_functions[] = {
     JS_CFUNC_DEF("debug", 0, js_print), JS_CFUNC_DEF("trace", 0, js_print),
 };
 
-#define TEXT_(x)       #x
-#define TEXT(x)        TEXT_(x)
-#define ENGINE_VERSION TEXT(QJS_VERSION_MAJOR) "." TEXT(QJS_VERSION_MINOR) "." TEXT(QJS_VERSION_PATCH)
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+#define ENGINE_VERSION                                                                             \
+    TEXT(QJS_VERSION_MAJOR) "." TEXT(QJS_VERSION_MINOR) "." TEXT(QJS_VERSION_PATCH)
 
 static const JSCFunctionListEntry navigator_properties[] = {
     JS_PROP_STRING_DEF("userAgent", "quickjs-ng/" ENGINE_VERSION,
@@ -398,28 +390,37 @@ static bool eval_script(JSContext *ctx, const char *name, const char *text, size
     return !JS_IsException(*result);
 }
 
-/* ---- promises
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- promises ---- */
+
+static void forget_rejection(JSContext *ctx, JSValueConst promise)
+{
+    struct rejection **at = &rejections;
+
+    while (*at != NULL && !JS_IsStrictEqual(ctx, (*at)->promise, promise))
+        at = &(*at)->next;
+    if (*at == NULL)
+        return;
+    *at = (*at)->next;
+    if (*at == NULL)
+        last_rejection = at;
+}
 
 static void on_rejection(JSContext *ctx, JSValueConst promise, JSValueConst reason, bool handled,
                          void *opaque)
 {
-    struct rejection **at = &rejections;
+    struct rejection *entry;
 
     (void)opaque;
-    while (*at != NULL && !(handled && JS_IsStrictEqual(ctx, (*at)->promise, promise)))
-        at = &(*at)->next;
     if (handled) {
-        if (*at != NULL)
-            *at = (*at)->next;
+        forget_rejection(ctx, promise);
         return;
     }
-    struct rejection *entry = malloc(sizeof(*entry));
+    entry = malloc(sizeof(*entry));
     if (entry == NULL)
         abort(); /* a failure that would go unreported is worse than a trap */
     *entry = (struct rejection){NULL, JS_DupValue(ctx, promise), JS_DupValue(ctx, reason)};
-    *at = entry;
+    *last_rejection = entry;
+    last_rejection = &entry->next;
 }
 
 /*
@@ -465,15 +466,14 @@ static int settle(JSContext *ctx, JSValueConst unit)
         return exiting ? exit_code : RUN_FAILED;
     }
     if (state == JS_PROMISE_PENDING) {
-        write_literal(STDERR, "unsettled top-level await\n");
+        static const char text[] = "unsettled top-level await\n";
+        write_pieces(STDERR, &(const struct iovec32){text, sizeof(text) - 1}, 1);
         return RUN_UNSETTLED;
     }
     return RUN_OK;
 }
 
-/* ---- exports
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- exports ---- */
 
 /* Creates the engine. 0 = ready for its snapshot; anything else names the step that failed. */
 int plimsoll_init(void)

@@ -71,9 +71,6 @@ PLIM_API bool plim_error_answer_not_bound(const plim_error *err);
 PLIM_API plim_session_end plim_error_session_end(const plim_error *err);
 /** One sentence on why the session ended; `""` when there is none. */
 PLIM_API const char *plim_error_session_end_detail(const plim_error *err);
-/** The record of a session's call that may have run and got no answer, as the daemon states it;
- * NULL without one. */
-PLIM_API const plim_record *plim_error_record(const plim_error *err);
 /** The error that came before this one; NULL without one. */
 PLIM_API const plim_error *plim_error_cause(const plim_error *err);
 /**@}*/

@@ -58,7 +58,7 @@ PLIM_API plim_status plim_sandbox_local(const plim_local_options *options, plim_
 /**
  * Start what the provider needs and prove by throwaway runs that it enforces its bounds. Takes well
  * under a second for `wasm`. The first run does the same when this was not called. Calling it again
- * checks again. Errors: PLIM_E_DISABLED, PLIM_E_UNSUPPORTED, PLIM_E_INVALID_OPTION, PLIM_E_REMOTE;
+ * checks again. Errors: PLIM_E_INSUFFICIENT_ISOLATION, PLIM_E_INVALID_OPTION, PLIM_E_REMOTE;
  * always marked: no code of yours ran.
  */
 PLIM_API plim_status plim_sandbox_ready(plim_sandbox *sandbox, plim_cancel *cancel,

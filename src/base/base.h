@@ -25,6 +25,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/chars.h"
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/error.h"

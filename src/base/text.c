@@ -3,29 +3,13 @@
 #include <locale.h>
 #include <math.h>
 
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 plim_bytes base_trim(plim_bytes text)
 {
-    while (text.len && is_space(text.data[0]))
+    while (text.len && base_is_space(text.data[0]))
         text = (plim_bytes){text.data + 1, text.len - 1};
-    while (text.len && is_space(text.data[text.len - 1]))
+    while (text.len && base_is_space(text.data[text.len - 1]))
         text.len--;
     return text;
-}
-
-/* Not tolower: in a Turkish locale that leaves "I" alone. */
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
 
 bool base_ascii_equal_ignore_case(plim_bytes a, const char *b)
@@ -33,7 +17,7 @@ bool base_ascii_equal_ignore_case(plim_bytes a, const char *b)
     if (a.len != strlen(b))
         return false;
     for (size_t i = 0; i < a.len; i++)
-        if (lower(a.data[i]) != lower(b[i]))
+        if (base_lower(a.data[i]) != base_lower(b[i]))
             return false;
     return true;
 }
@@ -46,7 +30,7 @@ bool base_parse_int(plim_bytes text, int64_t *out)
         return false;
     int64_t value = 0;
     for (; at < text.len; at++) {
-        if (!is_digit(text.data[at]))
+        if (!base_is_digit(text.data[at]))
             return false;
         /* Built from below, so that INT64_MIN fits. */
         if (__builtin_mul_overflow(value, 10, &value) ||
@@ -66,7 +50,7 @@ bool base_parse_number(plim_bytes text, double *out)
         return false;
     for (size_t i = 0; i < text.len; i++) {
         char c = text.data[i];
-        if (!is_digit(c) && c != '.' && c != '+' && c != '-' && c != 'e' && c != 'E')
+        if (!base_is_digit(c) && c != '.' && c != '+' && c != '-' && c != 'e' && c != 'E')
             return false;
     }
     memcpy(copy, text.data, text.len);
@@ -126,12 +110,12 @@ static bool take_decimal(plim_bytes *text, int64_t *whole, int64_t *fraction, in
     size_t at = 0, digits = 0;
     *whole = *fraction = 0;
     *scale = 1;
-    for (; at < text->len && is_digit(text->data[at]); at++, digits++)
+    for (; at < text->len && base_is_digit(text->data[at]); at++, digits++)
         if (__builtin_mul_overflow(*whole, 10, whole) ||
             __builtin_add_overflow(*whole, text->data[at] - '0', whole))
             return false;
     if (at < text->len && text->data[at] == '.')
-        for (at++; at < text->len && is_digit(text->data[at]); at++, digits++)
+        for (at++; at < text->len && base_is_digit(text->data[at]); at++, digits++)
             if (*scale < INT64_C(1000000000000000000)) {
                 *fraction = *fraction * 10 + (text->data[at] - '0');
                 *scale *= 10;

@@ -87,12 +87,14 @@ static bool read_token(struct token *token, plim_error *err)
 
 /* ---- what each command does to the registry ---- */
 
-static bool find_caller(registry *reg, const struct callers_options *options, registry_caller **out,
-                        plim_error *err)
+static registry_caller *find_caller(const registry *reg, const struct callers_options *options,
+                                    plim_error *err)
 {
-    *out = registry_find(reg, options->id);
-    return *out || refuse(err, "there is no caller \"%.*s\" in %s", (int)options->id.len,
-                          options->id.data, options->file);
+    registry_caller *found = registry_find(reg, options->id);
+    if (!found)
+        refuse(err, "there is no caller \"%.*s\" in %s", (int)options->id.len, options->id.data,
+               options->file);
+    return found;
 }
 
 static bool change_add(registry *reg, void *ctx, plim_error *err)
@@ -116,8 +118,8 @@ static bool change_add(registry *reg, void *ctx, plim_error *err)
 static bool change_fingerprint(registry *reg, void *ctx, plim_error *err)
 {
     const struct change *change = ctx;
-    registry_caller *caller;
-    if (!find_caller(reg, change->options, &caller, err))
+    registry_caller *caller = find_caller(reg, change->options, err);
+    if (!caller)
         return false;
     if (strcmp(caller->fingerprint, change->fingerprint) == 0)
         return refuse(err, "that is the token the caller already has");
@@ -128,8 +130,8 @@ static bool change_fingerprint(registry *reg, void *ctx, plim_error *err)
 static bool change_allowance(registry *reg, void *ctx, plim_error *err)
 {
     const struct change *change = ctx;
-    registry_caller *caller;
-    if (!find_caller(reg, change->options, &caller, err))
+    registry_caller *caller = find_caller(reg, change->options, err);
+    if (!caller)
         return false;
     caller->paid_seconds_per_day = change->options->paid_seconds;
     return true;
@@ -138,8 +140,8 @@ static bool change_allowance(registry *reg, void *ctx, plim_error *err)
 static bool change_remove(registry *reg, void *ctx, plim_error *err)
 {
     const struct change *change = ctx;
-    registry_caller *caller;
-    if (!find_caller(reg, change->options, &caller, err))
+    registry_caller *caller = find_caller(reg, change->options, err);
+    if (!caller)
         return false;
     registry_remove(reg, caller);
     return true;
@@ -274,7 +276,7 @@ static bool (*const run_command[])(const struct callers_options *, plim_error *)
 
 static int print_usage(int fd)
 {
-    _cleanup_buf_ base_buf text = BASE_BUF_INIT(16 * 1024);
+    _cleanup_buf_ base_buf text = BASE_BUF_INIT(16384);
     callers_usage(&text);
     return !text.failed && base_write_all(fd, base_buf_bytes(&text)) ? 0 : 1;
 }

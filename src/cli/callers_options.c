@@ -44,11 +44,28 @@ static bool add_scope(const char *value, struct callers_options *out, plim_error
     return true;
 }
 
-static bool store(size_t flag, const char *value, struct callers_options *out, plim_error *err)
+static bool store_switch(size_t flag, const char *value, struct callers_options *out,
+                         plim_error *err)
 {
     bool on = !value || strcmp(value, "true") == 0;
-    if (is_switch(flag) && !on && strcmp(value, "false") != 0)
+    if (!on && strcmp(value, "false") != 0)
         return refuse(err, "--%s takes true or false", flags[flag].name);
+    switch (flag) {
+    case CALLERS_INDEX_TOKEN_STDOUT:
+        out->token_stdout = on;
+        break;
+    case CALLERS_INDEX_TOKEN_STDIN:
+        out->token_stdin = on;
+        break;
+    case CALLERS_INDEX_JSON:
+        out->json = on;
+        break;
+    }
+    return true;
+}
+
+static bool store_text(size_t flag, const char *value, struct callers_options *out, plim_error *err)
+{
     switch (flag) {
     case CALLERS_INDEX_FILE:
         out->file = value;
@@ -60,15 +77,6 @@ static bool store(size_t flag, const char *value, struct callers_options *out, p
         return add_scope(value, out, err);
     case CALLERS_INDEX_PAID:
         return read_paid(value, out, err);
-    case CALLERS_INDEX_TOKEN_STDOUT:
-        out->token_stdout = on;
-        return true;
-    case CALLERS_INDEX_TOKEN_STDIN:
-        out->token_stdin = on;
-        return true;
-    case CALLERS_INDEX_JSON:
-        out->json = on;
-        return true;
     }
     return false;
 }
@@ -103,11 +111,13 @@ static bool read_flag(int argc, char **argv, int *at, struct callers_options *ou
         return refuse(err, "--%s is given twice", flags[flag].name);
     out->given |= 1u << flag;
     const char *value = equals ? equals + 1 : NULL;
-    if (!value && !is_switch(flag) && *at < argc)
+    if (is_switch(flag))
+        return store_switch(flag, value, out, err);
+    if (!value && *at < argc)
         value = argv[(*at)++];
-    if (!value && !is_switch(flag))
+    if (!value)
         return refuse(err, "--%s needs a value", flags[flag].name);
-    return store(flag, value, out, err);
+    return store_text(flag, value, out, err);
 }
 
 /* ---- the command line ---- */

@@ -35,20 +35,24 @@ enum {
 #undef X
 };
 
+/* The flags that say where to run. */
+#define CLI_WHERE (CLI_PROVIDER | CLI_DAEMON | CLI_CA_FILE | CLI_INSECURE_HTTP)
+
 /* X(verb, arguments, how many operands, flags, what it does, more about it) */
 #define CLI_VERBS(X)                                                                               \
     X(run, "FILE | - | -e CODE", 1,                                                                \
-      CLI_E | CLI_PROVIDER | CLI_FLOOR | CLI_SOFTWARE | CLI_TIMEOUT | CLI_TRACE_ID | CLI_JSON |    \
-          CLI_PASS_EXIT,                                                                           \
+      CLI_E | CLI_WHERE | CLI_GRANT | CLI_FLOOR | CLI_SOFTWARE | CLI_TIMEOUT | CLI_TRACE_ID |      \
+          CLI_JSON | CLI_PASS_EXIT,                                                                \
       "run one snippet of JavaScript and print what it prints",                                    \
       "FILE is read from disk, - from standard input. What the guest writes goes to stdout and "   \
       "stderr byte for byte; on a terminal, control characters other than tab and newline are "    \
       "replaced. The last line on stderr is ours: provider, tier, how the guest ended, duration, " \
-      "and what was cut.")                                                                         \
-    X(describe, "", 0, CLI_PROVIDER | CLI_JSON,                                                    \
+      "what was cut and, from a daemon, the digest of the record that was checked.")               \
+    X(describe, "", 0, CLI_WHERE | CLI_JSON,                                                       \
       "say which provider is chosen, its tier, what it runs and within which limits",              \
-      "The provider is started and its startup test is run first. Exit status 3 means that it "    \
-      "did not pass, so it would run nothing; the reason is on stderr.")                           \
+      "A provider of this process is started and its startup test is run first; a daemon states "  \
+      "what it proved at its start. Exit status 3 means that it would run nothing; the reason is " \
+      "on stderr.")                                                                                \
     X(doctor, "", 0, CLI_JSON, "say which tiers this machine can offer, and on what evidence",     \
       "Starts the wasm provider and runs its startup test; looks at everything else without "      \
       "using it. Needs no network. Exit status 1 means that no tier can be offered.")              \
@@ -87,10 +91,8 @@ bool cli_begin(int argc, char **argv, cli_options *out, int *status);
 /* Say on stderr what is wrong with a command line; the exit status for it. */
 int cli_usage_error(const char *verb, const char *format, ...) PLIM_PRINTF(2, 3);
 
-/* The general usage, that of one verb, and both as Markdown. */
+/* The general usage, and that of one verb. */
 void cli_usage(base_buf *out);
 void cli_verb_usage(const cli_verb *verb, base_buf *out);
-void cli_verbs_markdown(base_buf *out);
-void cli_settings_markdown(base_buf *out);
 
 #endif

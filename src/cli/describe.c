@@ -112,7 +112,7 @@ int cli_describe(int argc, char **argv)
     plim_sandbox *sandbox = NULL;
     _cleanup_(cli_info_freep)
     plim_info *info = NULL;
-    if (cli_sandbox_open(options.provider, &sandbox, &err) && ready_cancellable(sandbox, &err) &&
+    if (cli_sandbox_open(&options, &sandbox, &err) && ready_cancellable(sandbox, &err) &&
         plim_describe(sandbox, NULL, &info, &err) == PLIM_OK)
         status = options.json ? cli_print_json(info_json(info)) : print_text(info);
     else

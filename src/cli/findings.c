@@ -50,7 +50,7 @@ void finding_wasm(finding *out)
     plim_sandbox *sandbox = NULL;
     _cleanup_error_ plim_error err = PLIM_ERROR_INIT;
     int64_t start_ns = base_monotonic_ns();
-    if (cli_sandbox_open("wasm", &sandbox, &err) &&
+    if (cli_sandbox_open(&(cli_options){.provider = "wasm"}, &sandbox, &err) &&
         plim_sandbox_ready(sandbox, NULL, &err) == PLIM_OK) {
         set(out, FINDING_WORKS, "started, and its startup test passed, in %" PRId64 " ms",
             (base_monotonic_ns() - start_ns) / BASE_NS_PER_MS);

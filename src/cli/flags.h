@@ -14,6 +14,13 @@
     X(PROVIDER, "provider", TEXT, provider, "NAME",                                                \
       "the provider that runs it; without this flag SANDBOX_PROVIDER decides, and if that is "     \
       "unset, nothing runs")                                                                       \
+    X(DAEMON, "daemon", TEXT, daemon, "URL",                                                       \
+      "ask the daemon at this address instead of a provider of this process; the caller's token "  \
+      "is taken from PLIMSOLL_CALLER_TOKEN and from nowhere else")                                 \
+    X(CA_FILE, "ca-file", TEXT, ca_file, "FILE",                                                   \
+      "PEM file of the authorities to trust for an https daemon, in place of the system's")        \
+    X(INSECURE_HTTP, "insecure-http", SWITCH, insecure_http, "",                                   \
+      "allow http to a daemon on another machine: code, output and token are readable on the way") \
     X(FLOOR, "floor", TEXT, floor, "TIER",                                                         \
       "the weakest tier that may run it: process, container, kernel or vm")                        \
     X(SOFTWARE, "software", LIST, software, "ID",                                                  \
@@ -21,6 +28,8 @@
     X(TIMEOUT, "timeout", DURATION, timeout_ms, "DURATION",                                        \
       "wall-clock budget, such as 250ms, 5s or 1m30s; 0 is the provider's default, and more than " \
       "the provider allows is cut")                                                                \
+    X(GRANT, "grant", TEXT, grant, "NAME",                                                         \
+      "the grant profile, by the name that the sandbox's operator gave it")                        \
     X(TRACE_ID, "trace-id", TEXT, trace_id, "ID", "a name for the request in logs")                \
     X(JSON, "json", SWITCH, json, "", "print one JSON object on stdout, and nothing else there")   \
     X(PASS_EXIT, "pass-exit", SWITCH, pass_exit, "",                                               \
@@ -69,10 +78,10 @@ typedef struct cli_options {
     bool help;
     char *operand; /* NULL when there was none */
 
-    const char *code, *provider, *floor, *trace_id;
+    const char *code, *provider, *daemon, *ca_file, *floor, *grant, *trace_id;
     cli_list software;
     int64_t timeout_ms;
-    bool json, pass_exit, markdown, settings_markdown;
+    bool insecure_http, json, pass_exit, markdown, settings_markdown;
 } cli_options;
 
 /*

@@ -100,7 +100,7 @@ static void add_verb_markdown(const cli_verb *verb, base_buf *out)
     }
 }
 
-void cli_verbs_markdown(base_buf *out)
+static void add_verbs_markdown(base_buf *out)
 {
     base_buf_add_text(out, "| Verb | Does |\n|---|---|\n");
     for (size_t i = 0; i < cli_verb_count; i++)
@@ -117,7 +117,7 @@ void cli_verbs_markdown(base_buf *out)
 #undef X
 }
 
-void cli_settings_markdown(base_buf *out)
+static void add_settings_markdown(base_buf *out)
 {
     base_buf_add_text(out, "| Variable | Default | Range | Honoured by | Meaning |\n"
                            "|---|---|---|---|---|\n");
@@ -149,9 +149,9 @@ int cli_help(int argc, char **argv)
         return verb->main(2, (char *[]){options.operand, (char[]){"help"}, NULL});
     _cleanup_buf_ base_buf text = BASE_BUF_INIT(65536);
     if (options.markdown)
-        cli_verbs_markdown(&text);
+        add_verbs_markdown(&text);
     else if (options.settings_markdown)
-        cli_settings_markdown(&text);
+        add_settings_markdown(&text);
     else if (verb)
         cli_verb_usage(verb, &text);
     else

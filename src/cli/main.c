@@ -41,6 +41,11 @@ bool cli_begin(int argc, char **argv, cli_options *out, int *status)
         *status = cli_usage_error(verb->name, "%s", plim_error_message(&err));
         return false;
     }
+    if (!out->help && (out->given & CLI_DAEMON) && (out->given & CLI_PROVIDER)) {
+        *status =
+            cli_usage_error(verb->name, "a daemon has its own provider: --daemon or --provider");
+        return false;
+    }
     if (!out->help)
         return true;
     _cleanup_buf_ base_buf text = BASE_BUF_INIT(65536);

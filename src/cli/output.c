@@ -25,19 +25,23 @@ cli_terminal cli_terminal_of(int fd)
     return terminal;
 }
 
-static bool is_control(uint32_t point)
+static bool is_replaced(uint32_t point)
 {
-    return (point < 0x20 && point != '\t' && point != '\n') || (point >= 0x7F && point <= 0x9F);
+    return base_is_control(point) && point != '\t' && point != '\n';
 }
 
-bool cli_add_visible(base_buf *out, cli_terminal terminal, plim_bytes bytes)
+/*
+ * Append `bytes` as a terminal may see them: C0 but tab and newline, DEL, C1 and malformed UTF-8
+ * are replaced, one for one, by U+FFFD or, if the terminal does not show that, by '?'.
+ */
+static bool add_visible(base_buf *out, cli_terminal terminal, plim_bytes bytes)
 {
     const char *replacement = terminal == CLI_TERMINAL_UTF8 ? REPLACEMENT : "?";
     while (bytes.len) {
         uint32_t point;
         size_t length = base_utf8_decode(bytes, &point);
         bool shown =
-            length && !is_control(point) && (terminal != CLI_TERMINAL_8_BIT || point < 0x80);
+            length && !is_replaced(point) && (terminal != CLI_TERMINAL_8_BIT || point < 0x80);
         if (length == 0)
             length = 1;
         if (shown)
@@ -55,7 +59,7 @@ bool cli_write(int fd, plim_bytes bytes)
     if (terminal == CLI_NO_TERMINAL)
         return base_write_all(fd, bytes);
     _cleanup_buf_ base_buf visible = BASE_BUF_INIT(TEXT_BYTES_MAX);
-    if (!cli_add_visible(&visible, terminal, bytes)) {
+    if (!add_visible(&visible, terminal, bytes)) {
         errno = ENOMEM;
         return false;
     }

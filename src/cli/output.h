@@ -19,12 +19,6 @@ typedef enum {
 
 cli_terminal cli_terminal_of(int fd);
 
-/*
- * Append `bytes` as a terminal may see them: C0 but tab and newline, DEL, C1 and malformed UTF-8
- * are replaced, one for one, by U+FFFD or, if the terminal does not show that, by '?'.
- */
-bool cli_add_visible(base_buf *out, cli_terminal terminal, plim_bytes bytes);
-
 /* Write bytes to stdout or stderr: as they are, or made visible when it is a terminal. False: errno
  * says why. */
 bool cli_write(int fd, plim_bytes bytes) PLIM_MUST_USE;

@@ -48,15 +48,6 @@ static plim_software_rule rule_of(const cli_list *software)
     };
 }
 
-static bool check_trace_id(const cli_options *options, plim_error *err)
-{
-    if (!(options->given & CLI_TRACE_ID) || core_name_valid(plim_bytes_of(options->trace_id)))
-        return true;
-    return core_refuse_request(
-        err, "the trace ID is not 1 to %d letters, digits, \".\", \"_\", \":\" or \"-\"",
-        PLIM_TRACE_ID_BYTES_MAX);
-}
-
 /* Run under a cancel handle that signals fire. */
 static bool run_cancellable(plim_sandbox *sandbox, const plim_javascript_request *request,
                             plim_result **out, plim_error *err)
@@ -81,11 +72,13 @@ static bool run_snippet(const cli_options *options, plim_result **out, plim_erro
         .options = {.timeout_ms = options->timeout_ms,
                     .software = rule_of(&options->software),
                     .trace_id = plim_bytes_of(options->trace_id)},
+        .grant_profile = plim_bytes_of(options->grant),
     };
+    if ((options->given & CLI_TRACE_ID) && !core_validate_trace_id(request.options.trace_id, err))
+        return false;
     return read_floor(options, &request.options.minimum_isolation, err) &&
-           check_trace_id(options, err) && read_code(options, &file, &request.code, err) &&
-           cli_sandbox_open(options->provider, &sandbox, err) &&
-           run_cancellable(sandbox, &request, out, err);
+           read_code(options, &file, &request.code, err) &&
+           cli_sandbox_open(options, &sandbox, err) && run_cancellable(sandbox, &request, out, err);
 }
 
 /* ---- the answer ---- */
@@ -102,7 +95,11 @@ static json_t *result_json(const plim_result *result)
         (json_int_t)plim_result_duration_ns(result), "stdout_truncated",
         plim_result_stdout_truncated(result), "stderr_truncated",
         plim_result_stderr_truncated(result));
-    if (object && cli_json_set_bytes(object, "stdout", plim_result_stdout(result)) &&
+    const plim_record *record = plim_result_record(result);
+    if (object &&
+        (!record || json_object_set_new(object, "record_sha256",
+                                        json_string(plim_record_record_sha256(record))) == 0) &&
+        cli_json_set_bytes(object, "stdout", plim_result_stdout(result)) &&
         cli_json_set_bytes(object, "stderr", plim_result_stderr(result)))
         return object;
     json_decref(object);
@@ -163,6 +160,9 @@ static void say_summary(const plim_result *result, bool json)
         base_buf_add_text(&line, ", stdout truncated");
     if (plim_result_stderr_truncated(result))
         base_buf_add_text(&line, ", stderr truncated");
+    if (plim_result_record(result))
+        base_buf_printf(&line, ", record %s",
+                        plim_record_record_sha256(plim_result_record(result)));
     base_buf_add_byte(&line, '\n');
     bool written = cli_write(STDERR_FILENO, base_buf_bytes(&line));
     (void)written; /* there is no other place to say so */

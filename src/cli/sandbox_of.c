@@ -1,14 +1,39 @@
 #include "cli/sandbox_of.h"
 
-#include "cli/cli.h"
 #include "cli/output.h"
 
-bool cli_sandbox_open(const char *name, plim_sandbox **out, plim_error *err)
+static bool open_local(const char *name, plim_sandbox **out, plim_error *err)
 {
     plim_setting provider = {PLIM_LIT("SANDBOX_PROVIDER"), plim_bytes_of(name)};
     plim_local_options options = {
         .size = sizeof(options), .settings = &provider, .setting_count = name ? 1 : 0};
     return plim_sandbox_local(&options, out, err) == PLIM_OK;
+}
+
+/* The token never stands on the command line, where every process of the machine could read it. */
+static bool open_remote(const cli_options *options, plim_sandbox **out, plim_error *err)
+{
+    core_tool_settings settings;
+    bool opened = false;
+    if (core_tool_settings_read(core_lookup_environment, NULL, &settings, err)) {
+        plim_client_options client = {
+            .size = sizeof(client),
+            .base_url = plim_bytes_of(options->daemon),
+            .token = plim_bytes_of(settings.caller_token),
+            .insecure_http = options->insecure_http,
+            .ca_file = plim_bytes_of(options->ca_file),
+        };
+        opened = plim_sandbox_connect(&client, out, err) == PLIM_OK;
+    }
+    base_wipe(&settings, sizeof(settings));
+    return opened;
+}
+
+bool cli_sandbox_open(const cli_options *options, plim_sandbox **out, plim_error *err)
+{
+    if (options->given & CLI_DAEMON)
+        return open_remote(options, out, err);
+    return open_local(options->provider, out, err);
 }
 
 static json_t *error_json(const plim_error *err)

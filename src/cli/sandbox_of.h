@@ -1,18 +1,16 @@
-/* The sandbox of a verb: the provider that a flag names, or the environment. */
+/* The sandbox of a verb: a daemon, the provider that a flag names, or the environment's. */
 #ifndef CLI_SANDBOX_OF_H
 #define CLI_SANDBOX_OF_H
 
-#include "base/base.h"
-
-#include <plimsoll/sandbox.h>
+#include "cli/cli.h"
 
 BASE_CLEANUP_FN(plim_sandbox, plim_sandbox_free, cli_sandbox_freep)
 BASE_CLEANUP_FN(plim_result, plim_result_free, cli_result_freep)
 BASE_CLEANUP_FN(plim_info, plim_info_free, cli_info_freep)
 BASE_CLEANUP_FN(plim_cancel, plim_cancel_free, cli_cancel_freep)
 
-/* Open the provider `name`, or with NULL the one that the environment names. */
-bool cli_sandbox_open(const char *name, plim_sandbox **out, plim_error *err);
+/* Open what the CLI_WHERE flags say; without any, the provider that the environment names. */
+bool cli_sandbox_open(const cli_options *options, plim_sandbox **out, plim_error *err);
 
 /* Say an error as the last line on stderr or, with `json`, also on stdout. The exit status. */
 int cli_report_error(const plim_error *err, bool json, bool pass_exit);

@@ -115,8 +115,7 @@ static bool validate(const core_request *request, plim_error *err)
         return false;
     /* A daemon would drop a bad one without a word. */
     plim_bytes trace_id = request->options->trace_id;
-    return trace_id.len == 0 || core_name_valid(trace_id) ||
-           core_refuse_request(err, "the trace id is not 1 to 64 of A-Z a-z 0-9 . _ : -");
+    return trace_id.len == 0 || core_validate_trace_id(trace_id, err);
 }
 
 /* The message, and the digest of what it asks for: both before anything is sent. */
@@ -166,7 +165,7 @@ static bool check(const sent_request *sent, const wire_run_response *response, p
     plim_record *record = NULL;
     if (response->record && !(record = wire_read_record(result->arena, response->record)))
         return fail_nomem(err);
-    if (!record_check(&sent->facts, sent->sha256, result, record, NULL, err))
+    if (!record_check(&sent->facts, sent->sha256, result, record, NULL, err) || !record)
         return false;
     result->policy = record->policy;
     result->record = record;
@@ -213,7 +212,7 @@ static bool run(client *self, const core_request *request, const run_ctx *ctx, p
     _cleanup_(base_arena_freep)
     base_arena *arena = base_arena_new(REQUEST_BYTES_MAX);
     _cleanup_buf_ base_buf message = BASE_BUF_INIT(REQUEST_BYTES_MAX);
-    sent_request sent;
+    sent_request sent = {.sha256 = ""};
     if (!arena)
         return plim_refuse_nomem(err);
     if (!validate(request, err) || !prepare(arena, request, &message, &sent, err))

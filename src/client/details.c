@@ -4,7 +4,7 @@ static void free_details(struct plim_error_more *more)
 {
     client_details *details = (client_details *)more;
     base_free(details->session_end_detail);
-    plim_record_free(details->record);
+    plim_record_free(details->unanswered);
     plim_error_clear(&details->cause);
     base_free(details);
 }
@@ -74,11 +74,6 @@ const char *plim_error_session_end_detail(const plim_error *err)
 {
     const char *detail = read_details(err)->session_end_detail;
     return detail ? detail : "";
-}
-
-const plim_record *plim_error_record(const plim_error *err)
-{
-    return read_details(err)->record;
 }
 
 const plim_error *plim_error_cause(const plim_error *err)

@@ -9,7 +9,7 @@ typedef struct client_details {
     bool answer_not_bound;
     plim_session_end session_end;
     char *session_end_detail; /* NULL for none */
-    plim_record *record;
+    plim_record *unanswered;  /* as the daemon states it: for the caller that can check it */
     plim_error cause;
 } client_details;
 

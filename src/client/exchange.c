@@ -7,14 +7,6 @@
 
 enum { EXCHANGE_BYTES_MAX = 160 * 1024 * 1024 };
 
-static const plim_file *files_of(base_arena *arena, wire_project_file *const *in, size_t count)
-{
-    plim_file *files = base_arena_alloc(arena, count, sizeof(*files));
-    for (size_t i = 0; files && i < count; i++)
-        files[i] = (plim_file){in[i]->path, in[i]->content};
-    return files;
-}
-
 static bool describe_javascript(base_arena *arena, const wire_java_script_run *in,
                                 record_request *out)
 {
@@ -31,7 +23,7 @@ static bool describe_javascript(base_arena *arena, const wire_java_script_run *i
 static bool describe_project(base_arena *arena, const wire_project_run *in, record_request *out)
 {
     plim_project_request *made = base_arena_alloc(arena, 1, sizeof(*made));
-    const plim_file *files = files_of(arena, in->files, in->n_files);
+    const plim_file *files = wire_read_files(arena, in->files, in->n_files);
     if (!made || !files)
         return false;
     *made = (plim_project_request){.files = files,
@@ -49,7 +41,7 @@ static bool describe_project(base_arena *arena, const wire_project_run *in, reco
 static bool describe_cell(base_arena *arena, const wire_cell_run *in, record_request *out)
 {
     record_cell *made = base_arena_alloc(arena, 1, sizeof(*made));
-    const plim_file *files = files_of(arena, in->files, in->n_files);
+    const plim_file *files = wire_read_files(arena, in->files, in->n_files);
     if (!made || !files)
         return false;
     *made = (record_cell){in->language, in->code, files, in->n_files};
@@ -61,19 +53,13 @@ static bool describe_cell(base_arena *arena, const wire_cell_run *in, record_req
 static bool describe_module(base_arena *arena, const wire_module_run *in, record_request *out,
                             plim_error *err)
 {
-    size_t width = in->n_rows ? in->rows[0]->n_values : 0, count;
+    size_t width = 0;
+    const double *values = wire_read_rows(arena, in, &width, err);
+    if (!values)
+        return false;
     plim_module_request *made = base_arena_alloc(arena, 1, sizeof(*made));
-    double *values = base_size_mul(in->n_rows, width, &count)
-                         ? base_arena_alloc(arena, count, sizeof(*values))
-                         : NULL;
-    if (!made || !values)
+    if (!made)
         return plim_refuse_nomem(err);
-    for (size_t i = 0; i < in->n_rows; i++) {
-        if (in->rows[i]->n_values != width)
-            return core_refuse_request(err, "the rows of the table have different widths");
-        if (width)
-            memcpy(values + i * width, in->rows[i]->values, width * sizeof(*values));
-    }
     *made = (plim_module_request){.model = in->model,
                                   .values = values,
                                   .rows = in->n_rows,

@@ -169,7 +169,10 @@ static void clean_message(plim_bytes text, plim_bytes secret, char out[MESSAGE_R
             continue;
         }
         unsigned char c = (unsigned char)*text.data;
-        out[length++] = c < 0x20 || c == 0x7F ? ' ' : (char)c;
+        out[length] = *text.data;
+        if (c < 0x20 || c == 0x7F)
+            out[length] = ' ';
+        length++;
         text = (plim_bytes){text.data + 1, text.len - 1};
     }
     out[length] = '\0';
@@ -191,9 +194,9 @@ static void attach(plim_error *err, const claims *stated, bool bound)
     clean_message(stated->end_detail, (plim_bytes){NULL, 0}, detail);
     details->session_end_detail = detail[0] ? base_strdup(detail) : NULL;
     base_arena *arena = stated->record ? base_arena_new(DETAILS_BYTES_MAX) : NULL;
-    details->record = arena ? record_dup(arena, stated->record) : NULL;
-    if (details->record)
-        details->record->arena = arena;
+    details->unanswered = arena ? record_dup(arena, stated->record) : NULL;
+    if (details->unanswered)
+        details->unanswered->arena = arena;
     else
         base_arena_free(arena);
 }

@@ -56,7 +56,7 @@ static bool split_authority(plim_bytes authority, pieces *out)
 static bool port_valid(const pieces *in)
 {
     int64_t port;
-    return !in->has_port || (in->port.len && in->port.data[0] >= '0' && in->port.data[0] <= '9' &&
+    return !in->has_port || (in->port.len && base_is_digit(in->port.data[0]) &&
                              base_parse_int(in->port, &port) && port >= 1 && port <= 65535);
 }
 
@@ -70,8 +70,7 @@ static bool visible_ascii(plim_bytes text)
 
 static bool host_character(char c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
-           c == '_';
+    return base_is_alnum(c) || c == '-' || c == '_';
 }
 
 static bool name_valid(plim_bytes host)

@@ -26,7 +26,7 @@ static bool split(plim_bytes text, struct address *out)
 static bool port_valid(plim_bytes port)
 {
     int64_t number;
-    return port.len >= 1 && port.len <= 5 && port.data[0] >= '0' && port.data[0] <= '9' &&
+    return port.len >= 1 && port.len <= 5 && base_is_digit(port.data[0]) &&
            base_parse_int(port, &number) && number <= UINT16_MAX;
 }
 
@@ -46,8 +46,7 @@ static bool name_valid(plim_bytes host)
 {
     for (size_t i = 0; i < host.len; i++) {
         char c = host.data[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!letter && c != '.' && c != '-' && c != '_')
+        if (!base_is_alnum(c) && c != '.' && c != '-' && c != '_')
             return false;
     }
     return true;

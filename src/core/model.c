@@ -13,6 +13,19 @@ const char *plim_outcome_name(plim_outcome outcome)
     return (size_t)outcome < PLIM_COUNT(names) ? names[outcome] : "unspecified";
 }
 
+bool core_read_sized(void *to, size_t size, const void *from, plim_error *err)
+{
+    size_t stated = from ? *(const size_t *)from : 0;
+    if (from && (stated < sizeof(size_t) || stated > size))
+        return plim_refuse(err, PLIM_E_INVALID_OPTION, PLIM_CODE_INVALID_ARGUMENT, PLIM_ND_REQUEST,
+                           "a struct states a size of %zu bytes; this library knows %zu", stated,
+                           size);
+    if (from)
+        memcpy(to, from, stated);
+    *(size_t *)to = size;
+    return true;
+}
+
 plim_bytes core_request_grant_profile(const core_request *request)
 {
     switch (request->kind) {

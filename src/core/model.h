@@ -18,6 +18,13 @@ typedef struct core_request {
     };
 } core_request;
 
+/*
+ * Copy a sized struct of the caller's over the current layout, `size` bytes that hold the defaults.
+ * A smaller one is older and keeps the defaults behind it; a larger one asks for what is not known
+ * here. NULL copies nothing. False: refused, marked `request`.
+ */
+bool core_read_sized(void *to, size_t size, const void *from, plim_error *err) PLIM_MUST_USE;
+
 /* The grant profile a request names, or no bytes. */
 plim_bytes core_request_grant_profile(const core_request *request);
 

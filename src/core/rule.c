@@ -1,4 +1,4 @@
-/* Software rules: contract wire 4.5 and records 2.3. */
+/* Software rules: which are well formed, what they allow, and the ID that records state. */
 #include "core/core.h"
 
 static bool identity_valid(plim_bytes identity)
@@ -6,9 +6,8 @@ static bool identity_valid(plim_bytes identity)
     if (identity.len == 0 || identity.len > PLIM_SOFTWARE_IDENTITY_BYTES_MAX)
         return false;
     for (size_t i = 0; i < identity.len; i++) {
-        unsigned char c = (unsigned char)identity.data[i];
-        bool alnum = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-        if (!alnum && !memchr("._:/@+-", c, 7))
+        char c = identity.data[i];
+        if (!base_is_alnum(c) && !memchr("._:/@+-", c, 7))
             return false;
     }
     return true;

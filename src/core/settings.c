@@ -2,6 +2,7 @@
 
 typedef core_settings settings_of_SANDBOX;
 typedef core_daemon_settings settings_of_DAEMON;
+typedef core_tool_settings settings_of_TOOL;
 
 const core_setting core_setting_table[] = {
 #define X(scope, field, name, kind, least, most, default_text, range_text, honoured_by, help)      \
@@ -206,4 +207,11 @@ bool core_daemon_settings_read(core_lookup *lookup, void *ctx, core_daemon_setti
 {
     memset(out, 0, sizeof(*out));
     return read_scope(CORE_SCOPE_DAEMON, lookup, ctx, out, err);
+}
+
+bool core_tool_settings_read(core_lookup *lookup, void *ctx, core_tool_settings *out,
+                             plim_error *err)
+{
+    memset(out, 0, sizeof(*out));
+    return read_scope(CORE_SCOPE_TOOL, lookup, ctx, out, err);
 }

@@ -23,8 +23,9 @@ typedef enum {
     CORE_SETTING_ACK,        /* an acknowledgement: core_acknowledgement */
 } core_setting_kind;
 
-/* Who reads a row: every program with a provider in it, or the daemon alone. */
-typedef enum { CORE_SCOPE_SANDBOX, CORE_SCOPE_DAEMON } core_setting_scope;
+/* Who reads a row: every program with a provider in it, the daemon alone, or the command line
+ * alone. */
+typedef enum { CORE_SCOPE_SANDBOX, CORE_SCOPE_DAEMON, CORE_SCOPE_TOOL } core_setting_scope;
 
 /*
  * X(scope, field, name, kind, least, most, default text, range text, who honours it, help)
@@ -110,7 +111,9 @@ typedef enum { CORE_SCOPE_SANDBOX, CORE_SCOPE_DAEMON } core_setting_scope;
     X(DAEMON, hardened, "PLIMSOLL_HARDENED", BOOL, 0, 0, "0", "0, 1", "daemon",                    \
       "Refuse to start unless every safeguard of production is set; docs/hardened-mode.md.")       \
     X(DAEMON, addr, "PLIMSOLL_ADDR", ADDRESS, 0, 0, ":8746", "host:port", "daemon",                \
-      "Where the procedures, /healthz and /readyz are served.")
+      "Where the procedures, /healthz and /readyz are served.")                                    \
+    X(TOOL, caller_token, "PLIMSOLL_CALLER_TOKEN", SECRET, 1, 4096, "unset", "1-4096 bytes",       \
+      "plimsoll --daemon", "The token of the caller that the command line is to a daemon.")
 
 typedef struct core_settings {
     char provider[32]; /* "" when unset */
@@ -154,12 +157,17 @@ typedef struct core_daemon_settings {
     char token[CORE_SECRET_MAX + 1];
 } core_daemon_settings;
 
+/* What the command line reads when it is a daemon's caller. A secret: wipe it. */
+typedef struct core_tool_settings {
+    char caller_token[CORE_SECRET_MAX + 1];
+} core_tool_settings;
+
 typedef struct core_setting {
     const char *name;
     core_setting_scope scope;
     core_setting_kind kind;
     int64_t least, most; /* of an integer, or of a secret's length */
-    size_t offset, size; /* of its member in core_settings or core_daemon_settings */
+    size_t offset, size; /* of its member in the struct of its scope */
     const char *default_text, *range_text, *honoured_by, *help;
 } core_setting;
 
@@ -191,7 +199,11 @@ bool core_settings_read(core_lookup *lookup, void *ctx, core_settings *out, plim
 bool core_daemon_settings_read(core_lookup *lookup, void *ctx, core_daemon_settings *out,
                                plim_error *err);
 
-/* The reference that `plimsolld -h` prints. */
+/* The same for the command line. */
+bool core_tool_settings_read(core_lookup *lookup, void *ctx, core_tool_settings *out,
+                             plim_error *err);
+
+/* The reference that `plimsolld -h` prints: every variable that the daemon reads. */
 void core_settings_help(base_buf *out);
 
 #endif

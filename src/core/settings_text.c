@@ -26,6 +26,8 @@ void core_settings_help(base_buf *out)
 {
     for (size_t i = 0; i < core_setting_count; i++) {
         const core_setting *setting = &core_setting_table[i];
+        if (setting->scope == CORE_SCOPE_TOOL)
+            continue;
         base_buf_printf(out, "  %-*s", HELP_INDENT - 2, setting->name);
         add_wrapped(out, setting->help, HELP_INDENT);
         base_buf facts = BASE_BUF_INIT(1024);

@@ -7,12 +7,19 @@ bool core_name_valid(plim_bytes name)
     if (name.len == 0 || name.len > PLIM_TRACE_ID_BYTES_MAX)
         return false;
     for (size_t i = 0; i < name.len; i++) {
-        unsigned char c = (unsigned char)name.data[i];
-        bool alnum = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-        if (!alnum && !memchr("._:-", c, 4))
+        char c = name.data[i];
+        if (!base_is_alnum(c) && !memchr("._:-", c, 4))
             return false;
     }
     return true;
+}
+
+bool core_validate_trace_id(plim_bytes trace_id, plim_error *err)
+{
+    return core_name_valid(trace_id) ||
+           core_refuse_request(
+               err, "the trace ID is not 1 to %d letters, digits, \".\", \"_\", \":\" or \"-\"",
+               PLIM_TRACE_ID_BYTES_MAX);
 }
 
 static bool has_nul(plim_bytes text)
@@ -20,7 +27,7 @@ static bool has_nul(plim_bytes text)
     return text.len && memchr(text.data, '\0', text.len);
 }
 
-bool core_validate_code(plim_bytes code, plim_error *err)
+static bool validate_code(plim_bytes code, plim_error *err)
 {
     if (code.len == 0)
         return core_refuse_request(err, "the code is empty");
@@ -32,11 +39,6 @@ bool core_validate_code(plim_bytes code, plim_error *err)
     if (!base_utf8_valid(code))
         return core_refuse_request(err, "the code is not valid UTF-8");
     return true;
-}
-
-static bool is_control(uint32_t point)
-{
-    return point < 0x20 || (point >= 0x7F && point <= 0x9F);
 }
 
 /* One segment of a path: not empty, not "." or "..". */
@@ -53,7 +55,7 @@ bool core_path_valid(plim_bytes path)
     for (size_t at = 0; at < path.len;) {
         uint32_t point;
         size_t length = base_utf8_decode((plim_bytes){path.data + at, path.len - at}, &point);
-        if (length == 0 || is_control(point) || point == '\\')
+        if (length == 0 || base_is_control(point) || point == '\\')
             return false;
         if (point == '/') {
             if (!segment_valid((plim_bytes){path.data + start, at - start}))
@@ -84,7 +86,7 @@ static size_t first_duplicate(const plim_bytes **sorted, size_t count)
     "a relative path of 1 to 1024 bytes without empty, \".\" or \"..\" parts, backslashes or "     \
     "controls"
 
-bool core_validate_files(const plim_file *files, size_t count, plim_error *err)
+static bool validate_files(const plim_file *files, size_t count, plim_error *err)
 {
     if (count > PLIM_FILES_MAX)
         return core_refuse_request(err, "there are %zu files; at most %d are allowed", count,
@@ -187,12 +189,12 @@ bool core_validate_payload(const core_request *request, plim_error *err)
 {
     switch (request->kind) {
     case PLIM_KIND_JAVASCRIPT:
-        if (!core_validate_code(request->javascript->code, err))
+        if (!validate_code(request->javascript->code, err))
             return false;
         break;
     case PLIM_KIND_PROJECT:
         if (!validate_steps(request->project->steps, request->project->step_count, err) ||
-            !core_validate_files(request->project->files, request->project->file_count, err) ||
+            !validate_files(request->project->files, request->project->file_count, err) ||
             !validate_artifacts(request->project->artifacts, request->project->artifact_count, err))
             return false;
         break;

@@ -7,7 +7,8 @@ static bool is_unknown(const char *entry, plim_bytes *name)
 {
     *name = (plim_bytes){entry, strcspn(entry, "=")};
     bool ours = strncmp(entry, "PLIMSOLL_", 9) == 0 || strncmp(entry, "SANDBOX_", 8) == 0;
-    return ours && !core_setting_find(*name);
+    const core_setting *setting = core_setting_find(*name);
+    return ours && (!setting || setting->scope == CORE_SCOPE_TOOL);
 }
 
 static int by_name(const void *a, const void *b)

@@ -2,8 +2,8 @@
 
 #include <signal.h>
 
-/* What is in flight may take this long to end; then its connections are closed. */
-enum { DRAIN_MS = 6 * 60 * 1000, METRICS_DRAIN_MS = 2000 };
+/* A scrape that is under way may end. */
+enum { METRICS_DRAIN_MS = 2000 };
 
 /* ---- stopping ---- */
 
@@ -30,7 +30,7 @@ static void on_signal(uv_signal_t *handle, int number)
     daemon_state *daemon = handle->data;
     (void)number;
     give_signals_back(daemon);
-    http_listener_drain(daemon->rpc, DRAIN_MS, on_drained, daemon);
+    http_listener_drain(daemon->rpc, daemon->program->drain_ms, on_drained, daemon);
 }
 
 static bool take_signals(daemon_state *daemon, plim_error *err)

@@ -105,6 +105,7 @@ static void on_written(uv_write_t *uv, int status)
     http_conn *conn = request->conn;
     base_free(request);
     conn->writes--;
+    conn->blocked_ms = http_now_ms(conn->server);
     if (conn->closing)
         return;
     if (status < 0)
@@ -135,7 +136,8 @@ static bool send_bytes(http_conn *conn, plim_bytes bytes)
         base_free(request);
         return false;
     }
-    conn->writes++;
+    if (conn->writes++ == 0)
+        conn->blocked_ms = http_now_ms(conn->server);
     return true;
 }
 
@@ -164,8 +166,6 @@ static bool open_proto(http_conn *conn, const http_proto *proto)
 {
     if (proto->open(conn)) {
         conn->proto = proto;
-        if (conn->listener->state == HTTP_LISTENER_DRAINING)
-            proto->drain(conn);
         return true;
     }
     conn->broken = true;
@@ -303,11 +303,16 @@ static void set_reading(http_conn *conn)
 
 static int64_t next_deadline(http_conn *conn, int64_t now)
 {
+    const http_limits *limits = &conn->listener->limits;
     if (conn->shut)
         return conn->linger_until;
-    if (conn->proto)
-        return conn->proto->tick(conn, now);
-    return conn->accepted_ms + conn->listener->limits.header_ms;
+    int64_t deadline =
+        conn->proto ? conn->proto->tick(conn, now) : conn->accepted_ms + limits->header_ms;
+    /* Whatever is being said, a client that takes none of it for so long is not there. */
+    int64_t stuck = conn->writes ? conn->blocked_ms + limits->answer_ms : INT64_MAX;
+    if (stuck <= now || (!conn->proto && deadline <= now))
+        conn->broken = true;
+    return stuck < deadline ? stuck : deadline;
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -340,7 +345,7 @@ void http_conn_settle(http_conn *conn)
             begin_shutdown(conn);
         if (!conn->broken)
             deadline = next_deadline(conn, now);
-        if ((conn->shut && conn->eof) || ((conn->shut || !conn->proto) && deadline <= now))
+        if (conn->shut && (conn->eof || deadline <= now))
             conn->broken = true;
         if (!conn->broken)
             set_reading(conn);

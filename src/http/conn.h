@@ -49,6 +49,7 @@ struct http_conn {
     int64_t armed_ms;     /* when the timer fires; INT64_MAX: not armed */
     int64_t linger_until; /* while lingering */
     size_t writes;        /* not yet done: the socket is full */
+    int64_t blocked_ms;   /* since when, while there are */
     unsigned handles;     /* open */
     bool reading;
     bool eof;       /* the client sends no more */

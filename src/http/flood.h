@@ -19,7 +19,6 @@
     X(EMPTY_DATA, 100, 10, 1, "a DATA frame without bytes or end moves nothing")                   \
     X(CONTINUATION, 64, 16, 8, "a header block in many pieces")                                    \
     X(PRIORITY, 1000, 100, 4, "nothing is done with them")                                         \
-    X(UNKNOWN, 1000, 100, 4, "nothing is done with them")                                          \
     X(WINDOW_UPDATE, 10000, 5000, 64, "honest ones follow what we send")                           \
     X(INVALID, 100, 10, 0, "frames that break a rule of their stream")
 

@@ -31,8 +31,8 @@ typedef struct h1 {
     base_buf tail; /* after the body: the end of chunked coding and the trailers */
 } h1;
 
-/* Pipelined input that waits; past it the connection is not read. */
-enum { HELD_MAX = HTTP_READ_BYTES };
+/* Pipelined input that waits; past it the connection is not read (one read may go past it). */
+enum { HELD_MAX = 16384 };
 /* A body up to this is copied beside its head, so that the usual answer is one write. */
 enum { COPIED_BODY_MAX = 16384 };
 
@@ -385,7 +385,7 @@ static bool h1_pull(http_conn *conn)
     advance(conn, &input);
     if (input.len == 0 && self->held.data) {
         base_buf_free(&self->held);
-    } else if (input.len < self->held.len) {
+    } else if (self->held.data && input.len < self->held.len) {
         memmove(self->held.data, input.data, input.len);
         self->held.len = input.len;
     }

@@ -123,7 +123,7 @@ static int64_t check_stream(h2 *self, h2_stream *stream, int64_t now)
     if (stream->deadline_ms <= now && !stream->headers_done)
         self->conn->broken = true; /* a header block in pieces holds up the whole connection */
     else if (stream->deadline_ms <= now)
-        h2_reset(self, stream, NGHTTP2_CANCEL);
+        h2_reset(self, stream, stream->sent_all ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
     else if (reading && body <= now)
         http_request_deliver_body(stream->req, HTTP_BODY_TIMEOUT);
     else if (reading && body < stream->deadline_ms)
@@ -133,15 +133,17 @@ static int64_t check_stream(h2 *self, h2_stream *stream, int64_t now)
 
 static void check_streams(h2 *self, int64_t now)
 {
+    bool late = false;
     self->check_ms = INT64_MAX;
     for (h2_stream *stream = self->streams, *next; stream; stream = next) {
         next = stream->next;
         int64_t due = check_stream(self, stream, now);
-        if (due > now && due < self->check_ms)
-            self->check_ms = due;
+        late = late || (due <= now && !stream->sent_all);
+        if (due > now)
+            h2_watch(self, due);
     }
     /* A reset cannot be sent where nothing can: the reader is the one that is late. */
-    if (self->conn->writes)
+    if (late && self->conn->writes)
         self->conn->broken = true;
 }
 

@@ -15,7 +15,7 @@ typedef struct h2_stream {
     int32_t id;
     http_request *req;   /* from the first header until answered */
     int64_t started_ms;  /* first frame */
-    int64_t deadline_ms; /* of the header block, then of the answer */
+    int64_t deadline_ms; /* of the header block, then of the answer, then of what is discarded */
     size_t header_bytes; /* as SETTINGS_MAX_HEADER_LIST_SIZE counts them */
     bool refused;        /* reset before it became a request */
     bool headers_done;
@@ -25,6 +25,7 @@ typedef struct h2_stream {
     http_answer answer;
     size_t sent; /* of the body */
     bool answered;
+    bool sent_all; /* and it has left, while the client is still sending */
 } h2_stream;
 
 typedef struct h2 {
@@ -45,6 +46,13 @@ typedef struct h2 {
 
 /* End the connection with GOAWAY(code) once what is queued has left. */
 void h2_end(h2 *self, uint32_t code);
+
+/* Look at the streams at `due` at the latest. */
+static inline void h2_watch(h2 *self, int64_t due)
+{
+    if (due < self->check_ms)
+        self->check_ms = due;
+}
 
 /* h2_recv.c */
 bool h2_set_callbacks(nghttp2_session_callbacks *callbacks);

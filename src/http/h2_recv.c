@@ -29,8 +29,7 @@ static h2_stream *stream_new(h2 *self, int32_t id)
     stream->id = id;
     stream->started_ms = now_ms(self);
     stream->deadline_ms = stream->started_ms + self->conn->listener->limits.header_ms;
-    if (stream->deadline_ms < self->check_ms)
-        self->check_ms = stream->deadline_ms;
+    h2_watch(self, stream->deadline_ms);
     stream->next = self->streams;
     if (self->streams)
         self->streams->prev = stream;
@@ -176,9 +175,7 @@ static void begin_body(h2 *self, h2_stream *stream)
     else if (net_head_find(&req->head, "expect", &expect, NULL) &&
              base_ascii_equal_ignore_case(expect, "100-continue"))
         h2_send_continue(self, stream);
-    int64_t due = stream->started_ms + self->conn->listener->limits.request_ms;
-    if (due < self->check_ms)
-        self->check_ms = due;
+    h2_watch(self, stream->started_ms + self->conn->listener->limits.request_ms);
 }
 
 static void on_request_headers(h2 *self, h2_stream *stream)
@@ -194,6 +191,7 @@ static void on_request_headers(h2 *self, h2_stream *stream)
     stream->headers_done = true;
     req->deadline_ms = now_ms(self) + self->conn->listener->limits.answer_ms;
     stream->deadline_ms = req->deadline_ms;
+    h2_watch(self, stream->deadline_ms);
     http_request_deliver(req);
     if (stream->req && stream->req->on_body)
         begin_body(self, stream);
@@ -271,10 +269,8 @@ static http_flood_kind flood_kind(const nghttp2_frame_hd *hd)
         return HTTP_FLOOD_WINDOW_UPDATE;
     case NGHTTP2_DATA:
         return is_empty_data(hd) ? HTTP_FLOOD_EMPTY_DATA : HTTP_FLOOD_KINDS;
-    case NGHTTP2_HEADERS:
-        return HTTP_FLOOD_KINDS;
     default:
-        return HTTP_FLOOD_UNKNOWN;
+        return HTTP_FLOOD_KINDS;
     }
 }
 

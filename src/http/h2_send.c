@@ -115,7 +115,10 @@ void h2_answer(http_conn *conn, http_request *req, const http_answer *answer)
     http_request_free(req);
 }
 
-/* The answer is out: a client that is still sending need not. */
+/*
+ * The answer is out: a client that is still sending is told that it need not, but a moment later,
+ * because there are clients that forget the answer when the reset arrives together with it.
+ */
 int h2_on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *data)
 {
     h2 *self = data;
@@ -123,7 +126,10 @@ int h2_on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void 
     if (!carries || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
         return 0;
     h2_stream *stream = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-    if (stream && !stream->received)
-        h2_reset(self, stream, NGHTTP2_NO_ERROR);
+    if (!stream || stream->received)
+        return 0;
+    stream->sent_all = true;
+    stream->deadline_ms = http_now_ms(self->conn->server) + self->conn->listener->limits.discard_ms;
+    h2_watch(self, stream->deadline_ms);
     return 0;
 }

@@ -48,6 +48,10 @@ typedef struct http_handler {
     size_t (*on_refusal)(const http_request *req, int status,
                          http_header out[HTTP_REFUSAL_HEADERS_MAX], void *data);
 
+    /* Accepting failed for good, for the reason `why`; open connections are still served. Called at
+     * most once. May be NULL. */
+    void (*on_failed)(http_listener *listener, const char *why, void *data);
+
     void *data;
 } http_handler;
 
@@ -64,7 +68,6 @@ http_version http_request_version(const http_request *req);
 bool http_request_is_tls(const http_request *req);
 /* The client's address as text, e.g. "127.0.0.1:4711" or "[::1]:4711"; terminated. */
 const char *http_request_peer(const http_request *req);
-http_listener *http_request_listener(const http_request *req);
 
 /* Value of the first header `name` (given in lower case, compared ignoring case); false and empty
  * bytes when there is none. */
@@ -165,7 +168,7 @@ struct uv_loop_s *http_server_loop(http_server *server);
 
 /*
  * Serve on the calling thread until every listener is closed (see http_listener_drain), then
- * return. False when the loop itself fails.
+ * return. False when the loop itself fails. SIGPIPE is ignored from here on, in the whole process.
  */
 bool http_server_run(http_server *server, plim_error *err) PLIM_MUST_USE;
 

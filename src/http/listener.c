@@ -39,20 +39,22 @@ static bool split_address(const http_listener_config *config, char host[256], ch
     return true;
 }
 
+static bool bind_and_listen(int fd, const struct addrinfo *info, bool every_interface)
+{
+    int on = 1, only_6 = !every_interface;
+    return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+           (info->ai_family != AF_INET6 ||
+            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only_6, sizeof(only_6)) == 0) &&
+           bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0;
+}
+
 /* A listening socket on one resolved address; -1 with errno. */
 static int listen_on(const struct addrinfo *info, bool every_interface)
 {
-    _cleanup_fd_ int fd =
-        socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
-    int on = 1, off = 0;
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
-        return -1;
-    if (info->ai_family == AF_INET6 &&
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, every_interface ? &off : &on, sizeof(on)) != 0)
-        return -1;
-    if (bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0)
-        return -1;
-    return TAKE_FD(fd);
+    int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
+    if (fd >= 0 && !bind_and_listen(fd, info, every_interface))
+        base_fd_close(&fd);
+    return fd;
 }
 
 /* Every interface is the IPv6 one that takes IPv4 too, or IPv4 where there is no IPv6. */
@@ -77,10 +79,10 @@ static int try_family(const char *host, const char *port, int family, int *resol
 static bool bind_address(http_listener *listener, const http_listener_config *config,
                          plim_error *err)
 {
-    char host[256], port[8];
+    char host[256] = "", port[8] = "";
     if (!split_address(config, host, port, err))
         return false;
-    int unresolved;
+    int unresolved = 0;
     listener->fd = try_family(host, port, host[0] ? AF_UNSPEC : AF_INET6, &unresolved);
     if (listener->fd < 0 && !host[0] && (unresolved || errno == EAFNOSUPPORT))
         listener->fd = try_family(host, port, AF_INET, &unresolved);
@@ -162,40 +164,70 @@ static bool at_cap(const http_listener *listener)
            listener->conn_count >= listener->limits.connections_max;
 }
 
-/* Accept one; false when there is none now, or none can be had for a while. */
-static bool accept_one(http_listener *listener)
+typedef enum { ACCEPT_NEXT, ACCEPT_NONE, ACCEPT_LATER, ACCEPT_NEVER } accept_fate;
+
+/* What an error of accept(2) says about the next call. */
+static accept_fate fate_of(int error)
+{
+    switch (error) {
+    case EAGAIN:
+        return ACCEPT_NONE;
+    case EBADF:
+    case EINVAL:
+    case ENOTSOCK:
+    case EOPNOTSUPP:
+        return ACCEPT_NEVER; /* it is no listening socket any more */
+    case EINTR:
+    case ECONNABORTED: /* and what else a connection died of while it waited (accept(2), "Linux") */
+    case EPROTO:
+    case ENOPROTOOPT:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENONET:
+        return ACCEPT_NEXT;
+    default: /* no descriptor or no memory: the connection stays in the kernel's queue */
+        return ACCEPT_LATER;
+    }
+}
+
+static accept_fate accept_one(http_listener *listener)
 {
     struct sockaddr_storage peer = {0};
     socklen_t length = sizeof(peer);
     int fd = accept4(listener->fd, (struct sockaddr *)&peer, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) {
-        http_conn_open(listener, fd, (struct sockaddr *)&peer);
-        return true;
-    }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        /* The connection stays in the kernel's queue; asking again at once would spin. */
-        uv_poll_stop(&listener->poll);
-        listener->polling = false;
-        uv_timer_start(&listener->timer, on_back_off_over, BACK_OFF_MS, 0);
-    }
-    /* Else: none left, or one that gave up while it waited. */
-    return errno == EINTR || errno == ECONNABORTED;
+    if (fd < 0)
+        return fate_of(errno);
+    http_conn_open(listener, fd, (struct sockaddr *)&peer);
+    return ACCEPT_NEXT;
+}
+
+static void give_up(http_listener *listener, const char *why)
+{
+    listener->failed = true;
+    if (listener->handler.on_failed)
+        listener->handler.on_failed(listener, why, listener->handler.data);
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
-    (void)status, (void)events;
     http_listener *listener = poll->data;
-    for (int i = 0; i < ACCEPTS_PER_TURN && !at_cap(listener); i++)
-        if (!accept_one(listener))
-            break;
+    accept_fate fate = ACCEPT_NEXT;
+    (void)status, (void)events; /* accept says what is wrong, too */
+    for (int i = 0; i < ACCEPTS_PER_TURN && fate == ACCEPT_NEXT && !at_cap(listener); i++)
+        fate = accept_one(listener);
+    if (fate == ACCEPT_NEVER)
+        give_up(listener, base_errno_text(errno));
+    if (fate == ACCEPT_LATER) /* asking again at once would spin */
+        uv_timer_start(&listener->timer, on_back_off_over, BACK_OFF_MS, 0);
     set_polling(listener);
 }
 
 static void set_polling(http_listener *listener)
 {
-    bool want = listener->state == HTTP_LISTENER_ACCEPTING && !at_cap(listener) &&
-                !uv_is_active((uv_handle_t *)&listener->timer);
+    bool want = listener->state == HTTP_LISTENER_ACCEPTING && !listener->failed &&
+                !at_cap(listener) && !uv_is_active((uv_handle_t *)&listener->timer);
     if (want == listener->polling)
         return;
     listener->polling = want;

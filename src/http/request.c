@@ -64,11 +64,6 @@ const char *http_request_peer(const http_request *req)
     return req->peer;
 }
 
-http_listener *http_request_listener(const http_request *req)
-{
-    return req->listener;
-}
-
 bool http_request_header(const http_request *req, const char *name, plim_bytes *value)
 {
     return net_head_find(&req->head, name, value, NULL);

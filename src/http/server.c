@@ -22,7 +22,7 @@ http_server *http_server_new(plim_error *err)
     }
     server->in = base_alloc(HTTP_READ_BYTES + HTTP_TLS_RECORD_BYTES, 1);
     server->out = BASE_BUF_INIT(HTTP_OUT_MAX);
-    server->cipher = BASE_BUF_INIT(2 * HTTP_OUT_MAX);
+    server->cipher = BASE_BUF_INIT(HTTP_CIPHER_MAX);
     server->gate = http_gate_new();
     int failed = uv_loop_init(&server->loop);
     if (!failed && server->in && server->gate)

@@ -48,7 +48,8 @@ enum {
     HTTP_READ_BYTES = 65536,
     HTTP_TLS_RECORD_BYTES = 16384,
     HTTP_OUT_HIGH = 65536,
-    HTTP_OUT_MAX = 1 << 20
+    HTTP_OUT_MAX = 1 << 20,
+    HTTP_CIPHER_MAX = 2 << 20
 };
 
 struct http_server {
@@ -93,6 +94,7 @@ struct http_listener {
     uv_timer_t timer; /* accepting: back-off after EMFILE; draining: the budget */
     unsigned handles; /* of the two, not yet closed */
     bool polling;
+    bool failed; /* accepting is over */
 
     http_conn *conns;
     int64_t conn_count;

@@ -88,8 +88,18 @@ static bool fail_ssl(plim_error *err, const char *what, const char *file)
     return false;
 }
 
+/* A key under a passphrase is refused, not asked about: there is nobody at a terminal. */
+static int no_passphrase(char *out, int size, int for_writing, void *arg)
+{
+    (void)for_writing, (void)arg;
+    if (size > 0)
+        out[0] = '\0';
+    return -1;
+}
+
 static bool configure(SSL_CTX *ssl)
 {
+    SSL_CTX_set_default_passwd_cb(ssl, no_passphrase);
     SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |

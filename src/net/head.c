@@ -63,7 +63,7 @@ bool net_head_field_name(net_head *head, plim_bytes bytes)
         return false;
     char *added = head->text.data + head->text.len - bytes.len;
     for (size_t i = 0; i < bytes.len; i++)
-        added[i] = net_lower(added[i]);
+        added[i] = base_lower(added[i]);
     return true;
 }
 
@@ -86,7 +86,7 @@ bool net_head_find(const net_head *head, const char *name, plim_bytes *value, si
     *value = (plim_bytes){NULL, 0};
     for (size_t i = 0; i < head->count; i++) {
         plim_bytes have = net_head_bytes(head, head->fields[i].name);
-        if (have.len != length || memcmp(have.data, name, length) != 0)
+        if (!have.data || have.len != length || memcmp(have.data, name, length) != 0)
             continue;
         if (found++ == 0)
             *value = net_head_bytes(head, head->fields[i].value);

@@ -41,7 +41,9 @@ void net_head_field_end(net_head *head);
 /* Bytes of a span, valid until the next append. */
 static inline plim_bytes net_head_bytes(const net_head *head, net_span span)
 {
-    return (plim_bytes){head->text.data ? head->text.data + span.at : NULL, span.len};
+    if (!head->text.data)
+        return (plim_bytes){NULL, 0};
+    return (plim_bytes){head->text.data + span.at, span.len};
 }
 
 /* First value of `name` (lower case); false and empty bytes when there is none. `count` (may be

@@ -1,7 +1,7 @@
 /*
  * The HTTP/1.x request parser: bytes in, events out, no I/O. llhttp in strict mode does the
- * grammar; on top come the rules of wire.md 5.1 that it leaves open, so that no two parties can
- * ever disagree about where a message ends. Memory: one head, bounded by the header limit.
+ * grammar; on top come the rules that it leaves open, so that no two parties can ever disagree
+ * about where a message ends (RFC 9112 11.2). Memory: one head, bounded by the header limit.
  */
 #ifndef NET_HTTP1_H
 #define NET_HTTP1_H

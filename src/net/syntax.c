@@ -1,13 +1,8 @@
 #include "net/net.h"
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_lower_alnum(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z');
+    return base_is_digit(c) || (c >= 'a' && c <= 'z');
 }
 
 bool net_lower_token_valid(plim_bytes name)
@@ -39,7 +34,7 @@ bool net_value_valid(plim_bytes value)
 bool net_host_valid(plim_bytes host)
 {
     for (size_t i = 0; i < host.len; i++) {
-        char c = net_lower(host.data[i]);
+        char c = base_lower(host.data[i]);
         if (!is_lower_alnum(c) && (c == '\0' || !strchr("-._~%!$&'()*+,;=:[]", c)))
             return false;
     }
@@ -96,20 +91,7 @@ bool net_target_split(plim_bytes method, plim_bytes target, plim_bytes *path, pl
 bool net_length_parse(plim_bytes text, int64_t *out)
 {
     for (size_t i = 0; i < text.len; i++)
-        if (!is_digit(text.data[i]))
+        if (!base_is_digit(text.data[i]))
             return false;
     return base_parse_int(text, out);
-}
-
-bool net_list_has(plim_bytes list, const char *token)
-{
-    while (list.len) {
-        const char *comma = memchr(list.data, ',', list.len);
-        size_t length = comma ? (size_t)(comma - list.data) : list.len;
-        if (base_ascii_equal_ignore_case(base_trim((plim_bytes){list.data, length}), token))
-            return true;
-        size_t step = comma ? length + 1 : length;
-        list = (plim_bytes){list.data + step, list.len - step};
-    }
-    return false;
 }

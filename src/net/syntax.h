@@ -23,12 +23,4 @@ bool net_target_split(plim_bytes method, plim_bytes target, plim_bytes *path, pl
 /* Decimal digits only, at least one, fitting int64. */
 bool net_length_parse(plim_bytes text, int64_t *out);
 
-/* Does a comma separated list hold `token`, ignoring case? */
-bool net_list_has(plim_bytes list, const char *token);
-
-static inline char net_lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-}
-
 #endif

@@ -1,4 +1,5 @@
-/* Placing a request: floor, software rule, candidates, rank, send (contract clients 13.3). */
+/* Placing a request: floor, software rule, candidates, rank, send; docs/placement.md states the
+ * rules. */
 #include "placement/choice.h"
 #include "placement/pool.h"
 
@@ -221,18 +222,18 @@ static bool send_in_turn(const placement *it, plim_choice *choice, plim_result *
 
 /* ---- the whole ---- */
 
-static bool prepare_choice(const placement *it, plim_choice **out, plim_error *err)
+/* A choice that knows every candidate's name; NULL when memory is out. */
+static plim_choice *prepare_choice(const placement *it)
 {
     plim_choice *choice = choice_new(it->count);
-    if (!choice)
-        return plim_refuse_nomem(err);
-    *out = choice;
-    for (size_t i = 0; i < it->count; i++) {
+    for (size_t i = 0; choice && i < it->count; i++) {
         choice->names[i] = base_arena_text(choice->arena, plim_bytes_of(it->backends[i]->name));
-        if (!choice->names[i])
-            return plim_refuse_nomem(err);
+        if (choice->names[i])
+            continue;
+        plim_choice_free(choice);
+        choice = NULL;
     }
-    return true;
+    return choice;
 }
 
 static void free_placement(placement *it)
@@ -261,21 +262,8 @@ static bool place(plim_pool *pool, placed *request, const plim_requirement *need
         !find_candidates(&it, err))
         return false;
     rank(&it);
-    return prepare_choice(&it, choice, err) && send_in_turn(&it, *choice, out, err);
-}
-
-/* Copy a sized struct over the current layout; larger ones ask for what is not known here. */
-static bool read_sized(void *to, size_t size, const void *from, plim_error *err)
-{
-    size_t stated = from ? *(const size_t *)from : 0;
-    if (from && (stated < sizeof(size_t) || stated > size))
-        return plim_refuse(err, PLIM_E_INVALID_OPTION, PLIM_CODE_INVALID_ARGUMENT, PLIM_ND_REQUEST,
-                           "a struct states a size of %zu bytes; this library knows %zu", stated,
-                           size);
-    if (from)
-        memcpy(to, from, stated);
-    *(size_t *)to = size;
-    return true;
+    *choice = prepare_choice(&it);
+    return *choice ? send_in_turn(&it, *choice, out, err) : plim_refuse_nomem(err);
 }
 
 static plim_status finish(plim_pool *pool, placed *request, const plim_requirement *given,
@@ -285,7 +273,7 @@ static plim_status finish(plim_pool *pool, placed *request, const plim_requireme
     plim_requirement need = {.size = 0};
     _cleanup_(choice_freep)
     plim_choice *made = NULL;
-    bool good = read_sized(&need, sizeof(need), given, local) &&
+    bool good = core_read_sized(&need, sizeof(need), given, local) &&
                 place(pool, request, &need, cancel, out, &made, local);
     plim_status status = good ? PLIM_OK : plim_error_status(local);
     plim_error_move(err, local);
@@ -304,7 +292,7 @@ static plim_status finish(plim_pool *pool, placed *request, const plim_requireme
         *out = NULL;                                                                               \
         if (choice)                                                                                \
             *choice = NULL;                                                                        \
-        if (!read_sized(&request.name, sizeof(request.name), given, &local)) {                     \
+        if (!core_read_sized(&request.name, sizeof(request.name), given, &local)) {                \
             plim_error_move(err, &local);                                                          \
             return PLIM_E_INVALID_OPTION;                                                          \
         }                                                                                          \

@@ -1,4 +1,4 @@
-/* The checks a holder makes of a record: contract records 7, line by line. */
+/* The checks a holder makes of a record, line by line; the first that fails decides. */
 #include "record/record.h"
 
 #define DATA_LOSS(err, class, ...)                                                                 \

@@ -1,4 +1,5 @@
-/* Digests of requests, results and records: contract records 3, 4 and 5, fields in their order. */
+/* Digests of requests, results and records. The order of the fields is part of a digest, and that
+ * of docs/run-records.md. */
 #include "record/record.h"
 #include "record/writer.h"
 

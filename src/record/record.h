@@ -1,6 +1,6 @@
 /*
  * The door of the record layer: digests of requests, results and records, the record of a run, and
- * the checks a holder makes (contract records 2 to 7). Pure functions over borrowed values, safe
+ * the checks a holder makes (docs/run-records.md). Pure functions over borrowed values, safe
  * from any thread; nothing here knows HTTP, protobuf or a key. Digests are over values as sent, so
  * a request is described by record_request and not by the defaulted form that a provider sees.
  */
@@ -111,7 +111,7 @@ bool record_fill_unanswered(plim_record *out, base_arena *arena, const plim_resu
 plim_record *record_dup(base_arena *arena, const plim_record *record) PLIM_MUST_USE;
 
 /*
- * The checks of an answered exchange, in the order of contract records 7.1; the first that fails
+ * The checks of an answered exchange, in an order that holders share; the first that fails
  * decides. `request_sha256` is the digest of the request as sent, `record` may be NULL (the answer
  * had none), `chain` is NULL for a single run. False with PLIM_E_NO_RECORD, PLIM_E_RECORD_VERSION,
  * PLIM_E_RECORD_MISMATCH, PLIM_E_CHAIN or PLIM_E_ISOLATION_EVIDENCE, code data_loss, never marked:
@@ -121,7 +121,7 @@ bool record_check(const record_request *request, const char *request_sha256,
                   const plim_result *response, const plim_record *record, const record_chain *chain,
                   plim_error *err);
 
-/* The checks of an unanswered session call's record, in the order of contract records 7.2. */
+/* The checks of an unanswered session call's record, likewise in their order. */
 bool record_check_unanswered(const record_request *request, const char *request_sha256,
                              const plim_record *record, const record_chain *chain, plim_error *err);
 

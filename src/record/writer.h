@@ -1,5 +1,5 @@
 /*
- * The one writer of digests (contract records 2.1): a domain, then named fields in order, streamed
+ * The one writer of digests: a domain, then named fields in order, streamed
  * into SHA-256. A value is its length as 8 bytes big-endian, then its bytes. Errors are remembered,
  * so a run of fields needs one check, at record_writer_finish. One thread at a time.
  */

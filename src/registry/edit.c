@@ -8,7 +8,8 @@
 struct edit {
     const char *path;
     base_arena *arena; /* the names below */
-    char *lock, *temporary, *directory;
+    char *lock, *temporary, *folder;
+    int folder_fd; /* to sync what was renamed; -1 while not open */
     bool locked, temporary_made;
     sigset_t signals;     /* the mask to go back to */
     bool new_file;        /* there was none */
@@ -41,12 +42,11 @@ static bool name_files(struct edit *edit, plim_error *err)
     if (!edit->arena)
         return plim_refuse_nomem(err);
     edit->lock = base_arena_printf(edit->arena, "%s.lock", edit->path);
-    edit->directory = !slash ? base_arena_printf(edit->arena, ".")
-                             : base_arena_printf(edit->arena, "%.*s/", length, edit->path);
+    edit->folder = !slash ? base_arena_printf(edit->arena, ".")
+                          : base_arena_printf(edit->arena, "%.*s/", length, edit->path);
     edit->temporary =
-        edit->directory
-            ? base_arena_printf(edit->arena, "%s/.plimsoll-clients-XXXXXX", edit->directory)
-            : NULL;
+        edit->folder ? base_arena_printf(edit->arena, "%s/.plimsoll-clients-XXXXXX", edit->folder)
+                     : NULL;
     return (edit->lock && edit->temporary) || plim_refuse_nomem(err);
 }
 
@@ -63,10 +63,17 @@ static bool take_lock(struct edit *edit, plim_error *err)
     return registry_refuse(err, "cannot create %s: %s", edit->lock, base_errno_text(errno));
 }
 
+static bool open_folder(struct edit *edit, plim_error *err)
+{
+    edit->folder_fd = open(edit->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return edit->folder_fd >= 0 ||
+           registry_refuse(err, "cannot open %s: %s", edit->folder, base_errno_text(errno));
+}
+
 static bool begin_edit(struct edit *edit, plim_error *err)
 {
     defer_signals(edit);
-    return name_files(edit, err) && take_lock(edit, err);
+    return name_files(edit, err) && take_lock(edit, err) && open_folder(edit, err);
 }
 
 static void end_edit(struct edit *edit)
@@ -75,19 +82,26 @@ static void end_edit(struct edit *edit)
         unlink(edit->temporary);
     if (edit->locked)
         rmdir(edit->lock);
+    base_fd_close(&edit->folder_fd);
     base_arena_free(edit->arena);
     pthread_sigmask(SIG_SETMASK, &edit->signals, NULL);
 }
 
-static bool load_original(struct edit *edit, bool may_create, registry **out, plim_error *err)
+/* NULL and an error when there is nothing to edit. */
+static registry *load_original(struct edit *edit, bool may_create, plim_error *err)
 {
+    registry *loaded = NULL;
     if (lstat(edit->path, &edit->original) == 0)
-        return registry_load_plain(edit->path, out, err);
-    if (errno != ENOENT || !may_create)
-        return registry_refuse(err, "cannot read %s: %s", edit->path, base_errno_text(errno));
+        return registry_load_plain(edit->path, &loaded, err) ? loaded : NULL;
+    if (errno != ENOENT || !may_create) {
+        registry_refuse(err, "cannot read %s: %s", edit->path, base_errno_text(errno));
+        return NULL;
+    }
     edit->new_file = true;
-    *out = registry_new();
-    return *out || plim_refuse_nomem(err);
+    loaded = registry_new();
+    if (!loaded)
+        plim_refuse_nomem(err);
+    return loaded;
 }
 
 /* The text to store; what it parses to must be a registry, so an edit can never store one that the
@@ -128,28 +142,29 @@ static bool write_temporary(struct edit *edit, plim_bytes text, plim_error *err)
 
 static bool put_in_place(struct edit *edit, plim_error *err)
 {
-    _cleanup_fd_ int directory = open(edit->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0 || rename(edit->temporary, edit->path) != 0)
+    if (rename(edit->temporary, edit->path) != 0)
         return registry_refuse(err, "cannot replace %s: %s; the old one is unchanged", edit->path,
                                base_errno_text(errno));
     edit->temporary_made = false;
-    if (fsync(directory) != 0)
-        return registry_refuse(
-            err, "%s was replaced, but its directory could not be written to disk (%s): inspect it",
-            edit->path, base_errno_text(errno));
-    return true;
+    return fsync(edit->folder_fd) == 0 ||
+           registry_refuse(err,
+                           "%s was replaced, but its directory could not be written to disk (%s): "
+                           "inspect it",
+                           edit->path, base_errno_text(errno));
 }
 
 bool registry_edit(const char *path, bool may_create, registry_change *change, void *ctx,
                    size_t *left, plim_error *err)
 {
     _cleanup_(end_edit)
-    struct edit edit = {.path = path};
+    struct edit edit = {.path = path, .folder_fd = -1};
     _cleanup_(registry_freep)
     registry *reg = NULL;
     _cleanup_buf_ base_buf text = BASE_BUF_INIT(REGISTRY_BYTES_MAX);
-    if (!begin_edit(&edit, err) || !load_original(&edit, may_create, &reg, err) ||
-        !change(reg, ctx, err) || !checked_text(reg, &text, err) ||
+    if (!begin_edit(&edit, err))
+        return false;
+    reg = load_original(&edit, may_create, err);
+    if (!reg || !change(reg, ctx, err) || !checked_text(reg, &text, err) ||
         !write_temporary(&edit, base_buf_bytes(&text), err) || !put_in_place(&edit, err))
         return false;
     *left = reg->count;

@@ -4,12 +4,6 @@
 
 /* ---- text rules ---- */
 
-/* Cc of Unicode: C0, DEL and C1. */
-static bool is_control(uint32_t point)
-{
-    return point < 0x20 || (point >= 0x7F && point <= 0x9F);
-}
-
 /* White_Space of Unicode. */
 static bool is_white(uint32_t point)
 {
@@ -49,7 +43,7 @@ static bool is_name(plim_bytes text, bool white_allowed)
     while (text.len) {
         uint32_t point;
         size_t length = base_utf8_decode(text, &point);
-        if (length == 0 || is_control(point) || (!white_allowed && is_white(point)))
+        if (length == 0 || base_is_control(point) || (!white_allowed && is_white(point)))
             return false;
         text = (plim_bytes){text.data + length, text.len - length};
     }
@@ -81,10 +75,8 @@ static bool read_fingerprint(const json_t *value, registry_caller *caller, plim_
     if (hex.len != BASE_SHA256_HEX)
         return registry_refuse(err, "\"token_sha256\" must be a string of 64 hex digits");
     for (size_t i = 0; i < hex.len; i++) {
-        char c = hex.data[i];
-        if (c >= 'A' && c <= 'F')
-            c = (char)(c + 32);
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+        char c = base_lower(hex.data[i]);
+        if (!base_is_lower_hex(c))
             return registry_refuse(err, "\"token_sha256\" must be a string of 64 hex digits");
         caller->fingerprint[i] = c;
     }

@@ -175,7 +175,8 @@ static bool write_connect_error(const rpc_call *call, const plim_error *err, str
                                 base_buf *body)
 {
     add_header(answer, PLIM_LIT("content-type"), PLIM_LIT("application/json"));
-    return add_connect_trailers(call, answer) && rpc_error_json(err, call->extras, body);
+    return add_connect_trailers(call, answer) &&
+           rpc_error_json(err, call->extras, call->server->config.mark_type, body);
 }
 
 static bool write_grpc_error(const rpc_call *call, const plim_error *err, struct answer *answer,
@@ -185,7 +186,7 @@ static bool write_grpc_error(const rpc_call *call, const plim_error *err, struct
                                           "9", "10", "11", "12", "13", "14", "15", "16"};
     add_header(answer, PLIM_LIT("content-type"), call->framing.content_type);
     add_header(answer, PLIM_LIT("grpc-accept-encoding"), PLIM_LIT(RPC_ENCODINGS));
-    if (!rpc_error_grpc(err, call->extras, message, details))
+    if (!rpc_error_grpc(err, call->extras, call->server->config.mark_type, message, details))
         return false;
     add_grpc_trailers(call, answer);
     add_trailer(answer, PLIM_LIT("grpc-status"), plim_bytes_of(numbers[err->code]));

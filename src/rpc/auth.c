@@ -1,18 +1,13 @@
 /* Steps 2 and 3: who calls, and may they? */
 #include "rpc/call.h"
 
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 /* The next part between white space; no bytes at the end. */
 static plim_bytes next_part(plim_bytes *rest)
 {
     size_t start = 0, end;
-    while (start < rest->len && is_space(rest->data[start]))
+    while (start < rest->len && base_is_space(rest->data[start]))
         start++;
-    for (end = start; end < rest->len && !is_space(rest->data[end]);)
+    for (end = start; end < rest->len && !base_is_space(rest->data[end]);)
         end++;
     plim_bytes part = {rest->len ? rest->data + start : NULL, end - start};
     *rest = (plim_bytes){rest->len ? rest->data + end : NULL, rest->len - end};

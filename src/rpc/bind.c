@@ -9,11 +9,9 @@ bool rpc_request_id(const http_request *req, plim_bytes *id)
     if (http_request_header_count(req, "plimsoll-request-id") != 1 ||
         !http_request_header(req, "plimsoll-request-id", id) || id->len != REQUEST_ID_BYTES)
         return false;
-    for (size_t i = 0; i < id->len; i++) {
-        char c = id->data[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+    for (size_t i = 0; i < id->len; i++)
+        if (!base_is_lower_hex(id->data[i]))
             return false;
-    }
     return true;
 }
 

@@ -107,11 +107,12 @@ void rpc_answer_message(rpc_call *call, const void *message);
 void rpc_answer_error(rpc_call *call, const plim_error *err);
 void rpc_answer_status(rpc_call *call, int status, http_header extra);
 
-/* error.c: how an error is written. Pure. */
-bool rpc_error_json(const plim_error *err, const rpc_extras *extras, base_buf *out);
+/* error.c: how an error is written, a mark as a detail of `mark_type` (NULL: not at all). Pure. */
+bool rpc_error_json(const plim_error *err, const rpc_extras *extras, const char *mark_type,
+                    base_buf *out);
 /* grpc-message and grpc-status-details-bin (empty without details). */
-bool rpc_error_grpc(const plim_error *err, const rpc_extras *extras, base_buf *message,
-                    base_buf *details);
+bool rpc_error_grpc(const plim_error *err, const rpc_extras *extras, const char *mark_type,
+                    base_buf *message, base_buf *details);
 
 /* bind.c: the request's ID when it has exactly one that is well formed. */
 bool rpc_request_id(const http_request *req, plim_bytes *id);

@@ -20,13 +20,13 @@ static bool may_be_told(plim_code code)
     }
 }
 
-void rpc_conceal(const plim_error *err, plim_error *out)
+void rpc_conceal(const plim_error *err, plim_error *shown)
 {
     if (may_be_told((plim_code)err->code)) {
-        *out = *err;
+        *shown = *err;
         return;
     }
-    *out = (plim_error)PLIM_ERROR_INIT;
+    *shown = (plim_error)PLIM_ERROR_INIT;
     unsigned char random[8] = {0};
     char id[2 * sizeof(random) + 1];
     if (!base_random(random, sizeof(random)))
@@ -37,7 +37,7 @@ void rpc_conceal(const plim_error *err, plim_error *out)
     static const char text[] = "internal error %s; the daemon's log has more under this number";
     /* The mark is the provider's and stays: clients decide by it, never by the code. */
     if (err->not_dispatched == PLIM_ND_NONE)
-        plim_fail(out, PLIM_E_REMOTE, PLIM_CODE_INTERNAL, text, id);
+        plim_fail(shown, PLIM_E_REMOTE, PLIM_CODE_INTERNAL, text, id);
     else
-        plim_refuse(out, PLIM_E_REMOTE, PLIM_CODE_INTERNAL, err->not_dispatched, text, id);
+        plim_refuse(shown, PLIM_E_REMOTE, PLIM_CODE_INTERNAL, err->not_dispatched, text, id);
 }

@@ -1,6 +1,9 @@
 /* Errors as they are written: Connect's JSON, gRPC's trailers, details. */
 #include "rpc/call.h"
 
+/* Each byte of a message may become a U+FFFD of three. */
+enum { CLEAN_BYTES_MAX = 3 * PLIM_ERROR_MESSAGE_MAX };
+
 /* The details in the contract's order: what the method added, then the mark. */
 struct details {
     rpc_detail list[RPC_DETAILS_MAX + 1];
@@ -8,17 +11,18 @@ struct details {
     char mark[2]; /* a NotDispatched: field 1, the reason */
 };
 
-static void collect(const plim_error *err, const rpc_extras *extras, struct details *out)
+static void collect(const plim_error *err, const rpc_extras *extras, const char *mark_type,
+                    struct details *out)
 {
     out->count = extras ? extras->detail_count : 0;
     for (size_t i = 0; i < out->count; i++)
         out->list[i] = extras->details[i];
-    if (err->not_dispatched == PLIM_ND_NONE)
+    if (err->not_dispatched == PLIM_ND_NONE || !mark_type)
         return;
     out->mark[0] = 1 << 3;
     out->mark[1] = (char)err->not_dispatched;
     out->list[out->count++] =
-        (rpc_detail){PLIM_LIT("plimsoll.v1.NotDispatched"), {out->mark, sizeof(out->mark)}};
+        (rpc_detail){plim_bytes_of(mark_type), {out->mark, sizeof(out->mark)}};
 }
 
 /* The message as valid UTF-8; it may quote what a provider was told. */
@@ -28,12 +32,13 @@ static plim_bytes clean_message(const plim_error *err, base_buf *buf)
     return base_buf_bytes(buf);
 }
 
-bool rpc_error_json(const plim_error *err, const rpc_extras *extras, base_buf *out)
+bool rpc_error_json(const plim_error *err, const rpc_extras *extras, const char *mark_type,
+                    base_buf *out)
 {
     struct details details;
-    _cleanup_buf_ base_buf clean = BASE_BUF_INIT(3 * PLIM_ERROR_MESSAGE_MAX);
+    _cleanup_buf_ base_buf clean = BASE_BUF_INIT(CLEAN_BYTES_MAX);
     plim_bytes message = clean_message(err, &clean);
-    collect(err, extras, &details);
+    collect(err, extras, mark_type, &details);
     base_buf_printf(out, "{\"code\":\"%s\"", plim_error_code(err));
     if (message.len) {
         base_buf_add_text(out, ",\"message\":");
@@ -98,13 +103,13 @@ static void add_percent_encoded(base_buf *out, plim_bytes text)
     }
 }
 
-bool rpc_error_grpc(const plim_error *err, const rpc_extras *extras, base_buf *message,
-                    base_buf *details_bin)
+bool rpc_error_grpc(const plim_error *err, const rpc_extras *extras, const char *mark_type,
+                    base_buf *message, base_buf *details_bin)
 {
     struct details details;
-    _cleanup_buf_ base_buf clean = BASE_BUF_INIT(3 * PLIM_ERROR_MESSAGE_MAX);
+    _cleanup_buf_ base_buf clean = BASE_BUF_INIT(CLEAN_BYTES_MAX);
     plim_bytes text = clean_message(err, &clean);
-    collect(err, extras, &details);
+    collect(err, extras, mark_type, &details);
     add_percent_encoded(message, text);
     if (details.count == 0)
         return !message->failed;

@@ -50,7 +50,7 @@ bool rpc_read_content_type(plim_bytes value, rpc_framing *out)
 static bool is_digits(plim_bytes text)
 {
     for (size_t i = 0; i < text.len; i++)
-        if (text.data[i] < '0' || text.data[i] > '9')
+        if (!base_is_digit(text.data[i]))
             return false;
     return text.len > 0;
 }

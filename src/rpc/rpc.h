@@ -2,10 +2,10 @@
  * The door of the rpc layer: unary procedures over http requests, in Connect, gRPC and gRPC-Web.
  * The transport (this header) serves any table of methods; rpc/sandbox.h has the five of plimsoll.
  *
- * The checks before a message is decoded come in the contract's order (wire 6): authenticate,
- * scope, declared length, decode slot, protocol; then the body is read, decoded, and given to the
- * method. Checks and methods marked `on_loop` run on the loop thread, the others on a bounded pool
- * of workers. Every answer is bound to its request (wire 7).
+ * The checks before a message is decoded come in this order: authenticate, scope, declared length,
+ * decode slot, protocol; then the body is read, decoded, and given to the method. Checks and
+ * methods marked `on_loop` run on the loop thread, the others on a bounded pool of workers. Every
+ * answer is bound to its request.
  */
 #ifndef RPC_RPC_H
 #define RPC_RPC_H
@@ -63,6 +63,8 @@ typedef struct rpc_config {
     size_t method_count;
     const char *prefix;            /* of the service's paths, e.g. "/plimsoll.v1.SandboxService/" */
     const rpc_authenticator *auth; /* NULL: every caller is "anon" and may call. Borrowed */
+    /* Full name of the message that a marked error has as a detail; NULL: marks are not written. */
+    const char *mark_type;
     /* Copies what a caller may see of a method's error; NULL: all of it. Any thread. */
     void (*conceal)(const plim_error *err, plim_error *shown);
     size_t message_bytes_max; /* as sent, and inflated */

@@ -1,4 +1,4 @@
-/* Run: the order of checks of the contract (wire 10.2), then the record of what came back. */
+/* Run: the checks in an order that clients rely on, then the record of what came back. */
 #include "rpc/procedures.h"
 
 /* The hard deadline of a dispatched call. */

@@ -91,6 +91,7 @@ void rpc_sandbox_config(rpc_sandbox *sandbox, size_t max_concurrent, rpc_config 
         .methods = rpc_sandbox_methods,
         .method_count = RPC_SANDBOX_METHODS,
         .prefix = rpc_sandbox_prefix,
+        .mark_type = "plimsoll.v1.NotDispatched",
         .conceal = rpc_conceal,
         .message_bytes_max = RPC_MESSAGE_BYTES_MAX,
         .decode_slots = 2 * max_concurrent,

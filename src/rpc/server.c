@@ -41,20 +41,20 @@ static bool is_ours(const rpc_server *server, const rpc_method *method, plim_byt
                       memcmp(path.data, server->config.prefix, length) == 0);
 }
 
-static bool check_length(const rpc_call *call, plim_error *err)
-{
-    size_t most = call->server->config.message_bytes_max;
-    int64_t declared = http_request_content_length(call->req);
-    return declared < 0 || (uint64_t)declared <= most ||
-           plim_refuse(err, PLIM_E_REMOTE, PLIM_CODE_RESOURCE_EXHAUSTED, PLIM_ND_REQUEST,
-                       "the request has more than %zu bytes", most);
-}
-
 /* An envelope around a message of the greatest size is not too much. */
 static size_t body_bytes_max(const rpc_call *call)
 {
     size_t most = call->server->config.message_bytes_max;
     return call->framing.protocol == RPC_CONNECT ? most : most + RPC_ENVELOPE_BYTES;
+}
+
+static bool check_length(const rpc_call *call, plim_error *err)
+{
+    size_t most = body_bytes_max(call);
+    int64_t declared = http_request_content_length(call->req);
+    return declared < 0 || (uint64_t)declared <= most ||
+           plim_refuse(err, PLIM_E_REMOTE, PLIM_CODE_RESOURCE_EXHAUSTED, PLIM_ND_REQUEST,
+                       "the request has more than %zu bytes", most);
 }
 
 static bool take_slot(rpc_call *call, plim_error *err)
@@ -80,16 +80,16 @@ static void check_header(rpc_call *call)
     http_request_header(call->req, "content-type", &content_type);
     /* Read first, since it says how a refusal is written; judged in its turn. */
     bool served = rpc_read_content_type(content_type, &call->framing);
-    if (!rpc_authenticate(call, &err) || !check_length(call, &err) || !take_slot(call, &err))
-        rpc_answer_error(call, &err);
-    else if (!base_bytes_is(http_request_method(call->req), "POST"))
+    bool admitted =
+        rpc_authenticate(call, &err) && check_length(call, &err) && take_slot(call, &err);
+    if (admitted && !base_bytes_is(http_request_method(call->req), "POST"))
         rpc_answer_status(call, 405, allow_post);
-    else if (!served)
+    else if (admitted && !served)
         rpc_answer_status(call, 415, accept_post);
-    else if (!rpc_read_headers(call->req, call->received_ns, &call->framing, &err))
-        rpc_answer_error(call, &err);
-    else
+    else if (admitted && rpc_read_headers(call->req, call->received_ns, &call->framing, &err))
         http_read_body(call->req, body_bytes_max(call), rpc_call_on_body, call);
+    else
+        rpc_answer_error(call, &err);
 }
 
 bool rpc_take(rpc_server *server, http_request *req)

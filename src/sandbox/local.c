@@ -105,7 +105,10 @@ static bool local_run(sandbox_backend *base, const core_request *request, const 
 {
     local_backend *backend = (local_backend *)base;
     core_description now;
+    plim_bytes trace_id = request->options->trace_id;
     if (!core_validate(request, err))
+        return false;
+    if (trace_id.len && !core_validate_trace_id(trace_id, err))
         return false;
     if (core_request_grant_profile(request).len)
         return core_refuse_permission(

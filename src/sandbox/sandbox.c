@@ -61,20 +61,6 @@ static run_ctx context_of(const plim_cancel *cancel)
 
 /* ---- opening ---- */
 
-/* Copy a sized struct over the current layout: a smaller one is older, a larger one asks for what
- * is not known here. */
-static bool read_sized(void *to, size_t size, const void *from, plim_error *err)
-{
-    size_t stated = from ? *(const size_t *)from : 0;
-    if (from && (stated < sizeof(size_t) || stated > size))
-        return plim_refuse(err, PLIM_E_INVALID_OPTION, PLIM_CODE_INVALID_ARGUMENT, PLIM_ND_REQUEST,
-                           "a struct states a size of %zu bytes; this library knows %zu", stated,
-                           size);
-    if (from)
-        memcpy(to, from, stated);
-    return true;
-}
-
 /* What every call of the interface returns: the class of the error. `err` may be NULL, so the class
  * is kept apart. */
 static plim_status status_of(bool good, plim_error *local, plim_error *err)
@@ -89,7 +75,7 @@ static plim_status status_of(bool good, plim_error *local, plim_error *err)
     static bool open_##name(const options_type *given, plim_sandbox **out, plim_error *err)        \
     {                                                                                              \
         options_type options = {.size = sizeof(options)};                                          \
-        if (!read_sized(&options, sizeof(options), given, err))                                    \
+        if (!core_read_sized(&options, sizeof(options), given, err))                               \
             return false;                                                                          \
         plim_sandbox *sandbox = base_new(plim_sandbox);                                            \
         if (!sandbox)                                                                              \
@@ -140,7 +126,7 @@ plim_status plim_sandbox_ready(plim_sandbox *sandbox, plim_cancel *cancel, plim_
             .kind = PLIM_KIND_##kind_name, .options = &request.options, .name = &request};         \
         run_ctx ctx = context_of(cancel);                                                          \
         *out = NULL;                                                                               \
-        bool good = read_sized(&request, sizeof(request), given, &local) &&                        \
+        bool good = core_read_sized(&request, sizeof(request), given, &local) &&                   \
                     sandbox->backend->ops->run(sandbox->backend, &inner, &ctx, out, &local);       \
         return status_of(good, &local, err);                                                       \
     }
@@ -156,12 +142,13 @@ static bool describe(plim_sandbox *sandbox, const run_ctx *ctx, plim_info **out,
     plim_info *info = base_new(plim_info);
     if (!info)
         return plim_refuse_nomem(err);
-    if (!sandbox->backend->ops->describe(sandbox->backend, ctx, &info->description, err)) {
+    bool good = sandbox->backend->ops->describe(sandbox->backend, ctx, &info->description, err);
+    /* A daemon of another protocol is described all the same. */
+    if (good || plim_error_status(err) == PLIM_E_PROTOCOL_MISMATCH)
+        *out = info;
+    else
         base_free(info);
-        return false;
-    }
-    *out = info;
-    return true;
+    return good;
 }
 
 plim_status plim_describe(plim_sandbox *sandbox, plim_cancel *cancel, plim_info **out,

@@ -27,6 +27,14 @@ typedef struct wire_head {
  */
 bool wire_read_options(const wire_head *head, plim_run_options *out, plim_error *err) PLIM_MUST_USE;
 
+/* Files of a payload as an array that borrows their texts; NULL when memory is out. */
+const plim_file *wire_read_files(base_arena *arena, wire_project_file *const *in,
+                                 size_t count) PLIM_MUST_USE;
+
+/* The rows of a table as one array, end to end. NULL: refused, as when their widths differ. */
+const double *wire_read_rows(base_arena *arena, const wire_module_run *in, size_t *width,
+                             plim_error *err) PLIM_MUST_USE;
+
 /*
  * A request to Run as the core takes it, checked in the contract's order: floor, software rule,
  * payload present and no cell, payload, name of the grant profile. The protocol number is not

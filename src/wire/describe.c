@@ -44,24 +44,26 @@ static wire_run_resources *write_resources(base_arena *arena, const core_descrip
     return out;
 }
 
-wire_describe_response *wire_write_description(base_arena *arena, const core_description *in,
-                                               uint32_t protocol)
+wire_describe_response *
+wire_write_description(base_arena *arena, const core_description *description, uint32_t protocol)
 {
     wire_describe_response *out = wire_make(arena, describe_response);
     if (!out)
         return NULL;
-    out->sandbox = plim_bytes_of(in->provider);
-    out->isolation = plim_bytes_of(plim_tier_name(in->tier));
-    out->supports_project = in->supports[PLIM_KIND_PROJECT];
-    out->supports_module = in->supports[PLIM_KIND_MODULE];
-    out->supports_javascript_grants = in->supports_grant[PLIM_KIND_JAVASCRIPT];
-    out->supports_project_grants = in->supports_grant[PLIM_KIND_PROJECT];
+    out->sandbox = plim_bytes_of(description->provider);
+    out->isolation = plim_bytes_of(plim_tier_name(description->tier));
+    out->supports_project = description->supports[PLIM_KIND_PROJECT];
+    out->supports_module = description->supports[PLIM_KIND_MODULE];
+    out->supports_javascript_grants = description->supports_grant[PLIM_KIND_JAVASCRIPT];
+    out->supports_project_grants = description->supports_grant[PLIM_KIND_PROJECT];
     out->protocol = protocol;
-    out->policy = plim_bytes_of(in->policy);
-    out->javascript_environment = write_environment(arena, &in->environment[PLIM_KIND_JAVASCRIPT]);
-    out->project_environment = write_environment(arena, &in->environment[PLIM_KIND_PROJECT]);
-    out->module_environment = write_environment(arena, &in->environment[PLIM_KIND_MODULE]);
-    out->resources = write_resources(arena, in);
+    out->policy = plim_bytes_of(description->policy);
+    out->javascript_environment =
+        write_environment(arena, &description->environment[PLIM_KIND_JAVASCRIPT]);
+    out->project_environment =
+        write_environment(arena, &description->environment[PLIM_KIND_PROJECT]);
+    out->module_environment = write_environment(arena, &description->environment[PLIM_KIND_MODULE]);
+    out->resources = write_resources(arena, description);
     bool complete = out->javascript_environment && out->project_environment &&
                     out->module_environment && out->resources;
     return complete ? out : NULL;

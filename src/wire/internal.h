@@ -114,10 +114,10 @@ typedef struct wire_token {
 } wire_token;
 
 /* Take the next field; a group is skipped whole. NULL, or what is malformed. */
-const char *wire_take(wire_cursor *cursor, wire_token *out);
+const char *wire_take(wire_cursor *in, wire_token *out);
 
 /* Take one value of a packed list; false at a malformed one. */
-bool wire_take_value(wire_cursor *cursor, wire_form form, uint64_t *bits);
+bool wire_take_value(wire_cursor *in, wire_form form, uint64_t *bits);
 
 /* The form of one value of the field. */
 wire_form wire_form_of(const wire_field *field);

@@ -36,8 +36,7 @@ wire_json_kind wire_json_peek(wire_json_lexer *in)
     case 'n':
         return WIRE_JSON_NULL;
     default:
-        return *in->at == '-' || (*in->at >= '0' && *in->at <= '9') ? WIRE_JSON_NUMBER
-                                                                    : WIRE_JSON_BAD;
+        return *in->at == '-' || base_is_digit(*in->at) ? WIRE_JSON_NUMBER : WIRE_JSON_BAD;
     }
 }
 
@@ -49,7 +48,7 @@ static wire_json_kind bad(wire_json_lexer *in, const char *fault)
 
 static int hex_digit(char c)
 {
-    if (c >= '0' && c <= '9')
+    if (base_is_digit(c))
         return c - '0';
     if (c >= 'a' && c <= 'f')
         return c - 'a' + 10;
@@ -124,7 +123,7 @@ static wire_json_kind take_string(wire_json_lexer *in, wire_json_token *out)
 static wire_json_kind take_number(wire_json_lexer *in, wire_json_token *out)
 {
     const char *start = in->at;
-    while (in->at < in->end && (memchr("+-.eE", *in->at, 5) || (*in->at >= '0' && *in->at <= '9')))
+    while (in->at < in->end && (memchr("+-.eE", *in->at, 5) || base_is_digit(*in->at)))
         in->at++;
     out->text = (plim_bytes){start, (size_t)(in->at - start)};
     return wire_number_valid(out->text) ? WIRE_JSON_NUMBER : bad(in, "a number is malformed");
@@ -199,7 +198,7 @@ bool wire_json_text(base_arena *arena, const wire_json_token *token, plim_bytes 
             to[made++] = *at++;
             continue;
         }
-        uint32_t point;
+        uint32_t point = 0;
         at += 1 + read_escape(at + 1, end, &point);
         made += put_utf8(to + made, point);
     }

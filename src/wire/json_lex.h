@@ -4,7 +4,7 @@
 #define WIRE_JSON_LEX_H
 
 typedef enum {
-    WIRE_JSON_BAD, /* not a token: `fault` of the lexer says why */
+    WIRE_JSON_BAD, /* not a token: `in->fault` says why */
     WIRE_JSON_END,
     WIRE_JSON_OBJECT,     /* { */
     WIRE_JSON_OBJECT_END, /* } */
@@ -31,10 +31,10 @@ typedef struct wire_json_lexer {
 } wire_json_lexer;
 
 /* Take the next token; the strings taken have valid escapes. */
-wire_json_kind wire_json_next(wire_json_lexer *lexer, wire_json_token *out);
+wire_json_kind wire_json_next(wire_json_lexer *in, wire_json_token *out);
 
 /* What the next token begins as, without taking it: BAD for anything that is none. */
-wire_json_kind wire_json_peek(wire_json_lexer *lexer);
+wire_json_kind wire_json_peek(wire_json_lexer *in);
 
 /* The characters of a string token: itself, or a copy in the arena. False when memory is out. */
 bool wire_json_text(base_arena *arena, const wire_json_token *token, plim_bytes *out);

@@ -9,10 +9,14 @@
 #include <float.h>
 #include <math.h>
 
+/* Room for the names of 8 MiB of the smallest members. */
+enum { NAMES_BYTES_MAX = 32 * 1024 * 1024 };
+
 struct reader {
     wire_json_lexer lexer;
     base_arena *arena;
     base_buf elements; /* of the lists being read, the innermost on top */
+    base_buf names;    /* of members that no field wants, of the objects being read, likewise */
     unsigned depth;
     plim_error *err;
 };
@@ -59,26 +63,65 @@ static bool open_nest(struct reader *r, wire_json_kind end, bool *empty)
     return !*empty || wire_json_next(&r->lexer, &token) == end;
 }
 
+/* Take a member's name and the colon after it. */
+static bool take_name(struct reader *r, plim_bytes *out)
+{
+    wire_json_token token;
+    if (wire_json_next(&r->lexer, &token) != WIRE_JSON_STRING)
+        return syntax(r, "expected a member's name");
+    if (!wire_json_text(r->arena, &token, out))
+        return plim_refuse_nomem(r->err);
+    return expect(r, WIRE_JSON_COLON, "expected a colon");
+}
+
+/* ---- members that no field wants: well-formed JSON with distinct names, and that is all ---- */
+
+static bool keep_name(struct reader *r, plim_bytes name)
+{
+    return base_buf_add(&r->names, (plim_bytes){(const char *)&name, sizeof(name)}) ||
+           plim_refuse_nomem(r->err);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return base_bytes_compare(*(const plim_bytes *)a, *(const plim_bytes *)b);
+}
+
+/* At the end of an object, whose first name was kept at `start`: are they distinct? */
+static bool drop_names(struct reader *r, size_t start)
+{
+    size_t count = (r->names.len - start) / sizeof(plim_bytes);
+    r->names.len = start;
+    if (count < 2)
+        return true;
+    /* What was added in pieces of one size lies aligned, as the buffer itself does. */
+    plim_bytes *names = (plim_bytes *)(void *)(r->names.data + start);
+    qsort(names, count, sizeof(*names), compare_names);
+    for (size_t i = 1; i < count; i++)
+        if (base_bytes_equal(names[i - 1], names[i]))
+            return wire_malformed(r->err, "an object has two members of one name");
+    return true;
+}
+
 static bool skip_value(struct reader *r);
 
 static bool skip_elements(struct reader *r, wire_json_kind end)
 {
-    bool empty;
+    bool empty = false;
+    size_t start = r->names.len;
     if (!open_nest(r, end, &empty))
         return false;
     for (bool more = !empty; more;) {
-        if (end == WIRE_JSON_OBJECT_END &&
-            (!expect(r, WIRE_JSON_STRING, "expected a member's name") ||
-             !expect(r, WIRE_JSON_COLON, "expected a colon")))
+        plim_bytes name = {NULL, 0};
+        if (end == WIRE_JSON_OBJECT_END && (!take_name(r, &name) || !keep_name(r, name)))
             return false;
         if (!skip_value(r) || !more_elements(r, end, &more))
             return false;
     }
     r->depth--;
-    return true;
+    return drop_names(r, start);
 }
 
-/* The value of a member that no field wants: it must be JSON, and that is all. */
 static bool skip_value(struct reader *r)
 {
     wire_json_token token;
@@ -98,14 +141,13 @@ static bool skip_value(struct reader *r)
     }
 }
 
-/* The text of a number, also when it stands in a string. */
-static bool number_text(struct reader *r, const wire_json_token *token, plim_bytes *out)
+/* Is the token a number, perhaps in a string? Its escapes are undone already, as in all that
+ * follow.
+ */
+static bool is_number(const wire_json_token *token)
 {
-    *out = token->text;
-    if (token->kind == WIRE_JSON_NUMBER)
-        return true;
-    return token->kind == WIRE_JSON_STRING && wire_json_text(r->arena, token, out) &&
-           wire_number_valid(*out);
+    return token->kind == WIRE_JSON_NUMBER ||
+           (token->kind == WIRE_JSON_STRING && wire_number_valid(token->text));
 }
 
 static bool is_signed(const wire_field *field)
@@ -124,10 +166,9 @@ static bool is_signed(const wire_field *field)
 static bool read_integer(struct reader *r, const wire_field *field, const wire_json_token *token,
                          void *value)
 {
-    plim_bytes text;
     bool negative;
     uint64_t magnitude;
-    if (!number_text(r, token, &text) || !wire_integer_read(text, &negative, &magnitude))
+    if (!is_number(token) || !wire_integer_read(token->text, &negative, &magnitude))
         return misfit(r, field, "an integer");
     unsigned bits = (unsigned)wire_value_size(field) * 8;
     uint64_t most = UINT64_MAX >> (64 - bits);
@@ -157,14 +198,13 @@ static bool special_number(plim_bytes text, double *out)
 static bool read_floating(struct reader *r, const wire_field *field, const wire_json_token *token,
                           void *value)
 {
-    plim_bytes text;
     double number;
     bool is_float = field->type == PROTOBUF_C_TYPE_FLOAT;
     bool special = token->kind == WIRE_JSON_STRING && special_number(token->text, &number);
-    if (!special && !number_text(r, token, &text))
+    if (!special && !is_number(token))
         return misfit(r, field, "a number");
     if (!special &&
-        (!wire_number_read(text, &number) || (is_float && fabs(number) > (double)FLT_MAX)))
+        (!wire_number_read(token->text, &number) || (is_float && fabs(number) > (double)FLT_MAX)))
         return misfit(r, field, "within the range of its type");
     if (is_float) {
         float narrow = (float)number;
@@ -180,14 +220,11 @@ static bool read_enum(struct reader *r, const wire_field *field, const wire_json
 {
     if (token->kind == WIRE_JSON_NUMBER)
         return read_integer(r, field, token, value);
-    plim_bytes text;
     if (token->kind != WIRE_JSON_STRING)
         return misfit(r, field, "the name or number of an enum value");
-    if (!wire_json_text(r->arena, token, &text))
-        return plim_refuse_nomem(r->err);
     const ProtobufCEnumDescriptor *names = field->descriptor;
     for (unsigned i = 0; i < names->n_value_names; i++) {
-        if (!base_bytes_is(text, names->values_by_name[i].name))
+        if (!base_bytes_is(token->text, names->values_by_name[i].name))
             continue;
         wire_store(field, value, (uint64_t)names->values[names->values_by_name[i].index].value);
         return true;
@@ -198,11 +235,9 @@ static bool read_enum(struct reader *r, const wire_field *field, const wire_json
 static bool read_text(struct reader *r, const wire_field *field, const wire_json_token *token,
                       plim_bytes *out)
 {
-    plim_bytes text;
+    plim_bytes text = token->text;
     if (token->kind != WIRE_JSON_STRING)
         return misfit(r, field, "a string");
-    if (!wire_json_text(r->arena, token, &text))
-        return plim_refuse_nomem(r->err);
     if (field->type == PROTOBUF_C_TYPE_STRING) {
         *out = text;
         return true;
@@ -240,6 +275,8 @@ static bool read_value(struct reader *r, const wire_field *field, void *value)
     wire_json_token token;
     if (wire_json_next(&r->lexer, &token) == WIRE_JSON_BAD)
         return syntax(r, "");
+    if (!wire_json_text(r->arena, &token, &token.text))
+        return plim_refuse_nomem(r->err);
     switch (field->type) {
     case PROTOBUF_C_TYPE_STRING:
     case PROTOBUF_C_TYPE_BYTES:
@@ -261,7 +298,7 @@ static bool read_list(struct reader *r, const wire_type *type, const wire_field 
 {
     if (wire_json_peek(&r->lexer) != WIRE_JSON_ARRAY)
         return misfit(r, field, "an array");
-    bool empty;
+    bool empty = false;
     if (!open_nest(r, WIRE_JSON_ARRAY_END, &empty))
         return false;
     size_t size = wire_value_size(field), start = r->elements.len, count = 0;
@@ -301,17 +338,12 @@ static const wire_field *find_field(const wire_type *type, plim_bytes name)
 
 static bool read_member(struct reader *r, const wire_type *type, void *message, uint64_t *seen)
 {
-    wire_json_token key;
-    plim_bytes name;
-    if (wire_json_next(&r->lexer, &key) != WIRE_JSON_STRING)
-        return syntax(r, "expected a member's name");
-    if (!wire_json_text(r->arena, &key, &name))
-        return plim_refuse_nomem(r->err);
-    if (!expect(r, WIRE_JSON_COLON, "expected a colon"))
+    plim_bytes name = {NULL, 0};
+    if (!take_name(r, &name))
         return false;
     const wire_field *field = find_field(type, name);
     if (!field)
-        return skip_value(r);
+        return keep_name(r, name) && skip_value(r);
     uint64_t bit = UINT64_C(1) << (field - type->fields);
     if (*seen & bit)
         return wire_malformed(r->err, "the member \"%s\" is there twice", field->name);
@@ -331,7 +363,8 @@ static bool read_message(struct reader *r, const wire_type *type, void *message)
 {
     if (type->n_fields > WIRE_FIELDS_MAX)
         return core_fail_internal(r->err, "%s has too many fields to decode", type->name);
-    bool empty;
+    bool empty = false;
+    size_t start = r->names.len;
     if (!open_nest(r, WIRE_JSON_OBJECT_END, &empty))
         return false;
     uint64_t seen = 0;
@@ -339,7 +372,7 @@ static bool read_message(struct reader *r, const wire_type *type, void *message)
         if (!read_member(r, type, message, &seen) || !more_elements(r, WIRE_JSON_OBJECT_END, &more))
             return false;
     r->depth--;
-    return true;
+    return drop_names(r, start);
 }
 
 bool wire_json_read(base_arena *arena, const wire_type *type, plim_bytes in, void *message,
@@ -350,6 +383,7 @@ bool wire_json_read(base_arena *arena, const wire_type *type, plim_bytes in, voi
     struct reader r = {.lexer = {in.data, in.data, in.data + in.len, NULL},
                        .arena = arena,
                        .elements = BASE_BUF_INIT(WIRE_DECODE_BYTES_MAX),
+                       .names = BASE_BUF_INIT(NAMES_BYTES_MAX),
                        .err = err};
     bool read = false;
     if (!base_utf8_valid(in))
@@ -360,5 +394,6 @@ bool wire_json_read(base_arena *arena, const wire_type *type, plim_bytes in, voi
         read = read_message(&r, type, message) && (wire_json_peek(&r.lexer) == WIRE_JSON_END ||
                                                    syntax(&r, "expected nothing after the object"));
     base_buf_free(&r.elements);
+    base_buf_free(&r.names);
     return read;
 }

@@ -13,7 +13,10 @@ size_t wire_json_name(const wire_field *field, char out[WIRE_NAME_MAX])
             upper = true;
             continue;
         }
-        out[made++] = upper && *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+        char letter = *c;
+        if (upper && letter >= 'a' && letter <= 'z')
+            letter = (char)(letter - 'a' + 'A');
+        out[made++] = letter;
         upper = false;
     }
     return made;

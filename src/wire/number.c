@@ -51,7 +51,7 @@ bool wire_number_add(base_buf *out, double value)
 static size_t digits_at(plim_bytes text, size_t at)
 {
     size_t end = at;
-    while (end < text.len && text.data[end] >= '0' && text.data[end] <= '9')
+    while (end < text.len && base_is_digit(text.data[end]))
         end++;
     return end - at;
 }

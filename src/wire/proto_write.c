@@ -32,7 +32,7 @@ static uint64_t number_bits(const wire_field *field, const void *value)
     uint64_t bits = wire_load(field, value);
     if (field->type != PROTOBUF_C_TYPE_SINT32 && field->type != PROTOBUF_C_TYPE_SINT64)
         return bits;
-    return (bits << 1) ^ (uint64_t)((int64_t)bits >> 63);
+    return (bits << 1) ^ (~(bits >> 63) + 1);
 }
 
 static size_t number_size(const wire_field *field, const void *value)

@@ -51,15 +51,44 @@ static bool read_javascript(base_arena *arena, const wire_java_script_run *in,
     return true;
 }
 
+const plim_file *wire_read_files(base_arena *arena, wire_project_file *const *in, size_t count)
+{
+    plim_file *files = base_arena_alloc(arena, count, sizeof(*files));
+    for (size_t i = 0; files && i < count; i++)
+        files[i] = (plim_file){in[i]->path, in[i]->content};
+    return files;
+}
+
+const double *wire_read_rows(base_arena *arena, const wire_module_run *in, size_t *width,
+                             plim_error *err)
+{
+    size_t columns = in->n_rows ? in->rows[0]->n_values : 0, count;
+    for (size_t i = 1; i < in->n_rows; i++)
+        if (in->rows[i]->n_values != columns) {
+            core_refuse_request(err, "row %zu has %zu values, the first row has %zu", i + 1,
+                                in->rows[i]->n_values, columns);
+            return NULL;
+        }
+    double *values = base_size_mul(in->n_rows, columns, &count)
+                         ? base_arena_alloc(arena, count, sizeof(*values))
+                         : NULL;
+    if (!values) {
+        plim_refuse_nomem(err);
+        return NULL;
+    }
+    for (size_t i = 0; columns && i < in->n_rows; i++)
+        memcpy(values + i * columns, in->rows[i]->values, columns * sizeof(*values));
+    *width = columns;
+    return values;
+}
+
 static bool read_project(base_arena *arena, const wire_project_run *in,
                          const plim_run_options *options, core_request *out, plim_error *err)
 {
     plim_project_request *made = base_arena_alloc(arena, 1, sizeof(*made));
-    plim_file *files = base_arena_alloc(arena, in->n_files, sizeof(*files));
+    const plim_file *files = wire_read_files(arena, in->files, in->n_files);
     if (!made || !files)
         return plim_refuse_nomem(err);
-    for (size_t i = 0; i < in->n_files; i++)
-        files[i] = (plim_file){in->files[i]->path, in->files[i]->content};
     *made = (plim_project_request){sizeof(*made), *options,        files,
                                    in->n_files,   in->steps,       in->n_steps,
                                    in->artifacts, in->n_artifacts, in->grant_profile};
@@ -70,19 +99,13 @@ static bool read_project(base_arena *arena, const wire_project_run *in,
 static bool read_module(base_arena *arena, const wire_module_run *in,
                         const plim_run_options *options, core_request *out, plim_error *err)
 {
-    size_t width = in->n_rows ? in->rows[0]->n_values : 0, count;
-    for (size_t i = 1; i < in->n_rows; i++)
-        if (in->rows[i]->n_values != width)
-            return core_refuse_request(err, "row %zu has %zu values, the first row has %zu", i + 1,
-                                       in->rows[i]->n_values, width);
+    size_t width = 0;
+    const double *values = wire_read_rows(arena, in, &width, err);
+    if (!values)
+        return false;
     plim_module_request *made = base_arena_alloc(arena, 1, sizeof(*made));
-    double *values = base_size_mul(in->n_rows, width, &count)
-                         ? base_arena_alloc(arena, count, sizeof(*values))
-                         : NULL;
-    if (!made || !values)
+    if (!made)
         return plim_refuse_nomem(err);
-    for (size_t i = 0; width && i < in->n_rows; i++)
-        memcpy(values + i * width, in->rows[i]->values, width * sizeof(*values));
     *made = (plim_module_request){sizeof(*made), *options, in->model,    values,
                                   in->n_rows,    width,    in->end_time, in->step};
     *out = (core_request){.kind = PLIM_KIND_MODULE, .options = &made->options, .module = made};

@@ -41,19 +41,25 @@ bool wire_repair_result(plim_result *result)
     return true;
 }
 
+/* What a snippet, a cell and a step have in common, each in a message and struct of its own. */
+#define WRITE_OUTPUT(made, in)                                                                     \
+    do {                                                                                           \
+        (made)->stdout = (in)->out;                                                                \
+        (made)->stderr = (in)->err;                                                                \
+        (made)->exit_code = (in)->exit_code;                                                       \
+        (made)->timed_out = (in)->timed_out;                                                       \
+        (made)->stdout_truncated = (in)->out_truncated;                                            \
+        (made)->stderr_truncated = (in)->err_truncated;                                            \
+        (made)->limit_reached = plim_bytes_of((in)->limit_reached);                                \
+    } while (false)
+
 static bool write_javascript(base_arena *arena, const plim_result *in, wire_run_response *out)
 {
     out->result_case = PLIMSOLL__V1__RUN_RESPONSE__RESULT_JAVASCRIPT;
     wire_java_script_result *made = out->javascript = wire_make(arena, java_script_result);
     if (!made)
         return false;
-    made->stdout = in->out;
-    made->stderr = in->err;
-    made->exit_code = in->exit_code;
-    made->timed_out = in->timed_out;
-    made->stdout_truncated = in->out_truncated;
-    made->stderr_truncated = in->err_truncated;
-    made->limit_reached = plim_bytes_of(in->limit_reached);
+    WRITE_OUTPUT(made, in);
     return true;
 }
 
@@ -63,15 +69,9 @@ static bool write_cell(base_arena *arena, const plim_result *in, wire_run_respon
     wire_cell_result *made = out->cell = wire_make(arena, cell_result);
     if (!made)
         return false;
-    made->stdout = in->out;
-    made->stderr = in->err;
-    made->exit_code = in->exit_code;
-    made->timed_out = in->timed_out;
-    made->stdout_truncated = in->out_truncated;
-    made->stderr_truncated = in->err_truncated;
+    WRITE_OUTPUT(made, in);
     made->interpreter_started = in->interpreter_started;
     made->interpreter_ended = in->interpreter_ended;
-    made->limit_reached = plim_bytes_of(in->limit_reached);
     return true;
 }
 
@@ -80,15 +80,9 @@ static wire_step_result *write_step(base_arena *arena, const core_step_result *i
     wire_step_result *made = wire_make(arena, step_result);
     if (!made)
         return NULL;
+    WRITE_OUTPUT(made, in);
     made->command = in->command;
-    made->stdout = in->out;
-    made->stderr = in->err;
-    made->exit_code = in->exit_code;
-    made->timed_out = in->timed_out;
     made->duration_ms = in->duration_ms;
-    made->stdout_truncated = in->out_truncated;
-    made->stderr_truncated = in->err_truncated;
-    made->limit_reached = plim_bytes_of(in->limit_reached);
     return made;
 }
 
@@ -198,43 +192,35 @@ static void *copy_array(struct copier *c, size_t count, size_t size)
     return made;
 }
 
+/* The way back of WRITE_OUTPUT. */
+#define READ_OUTPUT(c, in, to)                                                                     \
+    do {                                                                                           \
+        (to)->out = copy((c), (in)->stdout);                                                       \
+        (to)->err = copy((c), (in)->stderr);                                                       \
+        (to)->exit_code = (in)->exit_code;                                                         \
+        (to)->timed_out = (in)->timed_out;                                                         \
+        (to)->out_truncated = (in)->stdout_truncated;                                              \
+        (to)->err_truncated = (in)->stderr_truncated;                                              \
+        (to)->limit_reached = copy_text((c), (in)->limit_reached);                                 \
+    } while (false)
+
 static void read_javascript(struct copier *c, const wire_java_script_result *in, plim_result *out)
 {
-    out->out = copy(c, in->stdout);
-    out->err = copy(c, in->stderr);
-    out->exit_code = in->exit_code;
-    out->timed_out = in->timed_out;
-    out->out_truncated = in->stdout_truncated;
-    out->err_truncated = in->stderr_truncated;
-    out->limit_reached = copy_text(c, in->limit_reached);
+    READ_OUTPUT(c, in, out);
 }
 
 static void read_cell(struct copier *c, const wire_cell_result *in, plim_result *out)
 {
-    out->out = copy(c, in->stdout);
-    out->err = copy(c, in->stderr);
-    out->exit_code = in->exit_code;
-    out->timed_out = in->timed_out;
-    out->out_truncated = in->stdout_truncated;
-    out->err_truncated = in->stderr_truncated;
+    READ_OUTPUT(c, in, out);
     out->interpreter_started = in->interpreter_started;
     out->interpreter_ended = in->interpreter_ended;
-    out->limit_reached = copy_text(c, in->limit_reached);
 }
 
-static core_step_result read_step(struct copier *c, const wire_step_result *in)
+static void read_step(struct copier *c, const wire_step_result *in, core_step_result *out)
 {
-    return (core_step_result){
-        .command = copy(c, in->command),
-        .out = copy(c, in->stdout),
-        .err = copy(c, in->stderr),
-        .exit_code = in->exit_code,
-        .timed_out = in->timed_out,
-        .out_truncated = in->stdout_truncated,
-        .err_truncated = in->stderr_truncated,
-        .duration_ms = in->duration_ms,
-        .limit_reached = copy_text(c, in->limit_reached),
-    };
+    READ_OUTPUT(c, in, out);
+    out->command = copy(c, in->command);
+    out->duration_ms = in->duration_ms;
 }
 
 static void read_project(struct copier *c, const wire_project_result *in, plim_result *out)
@@ -245,7 +231,7 @@ static void read_project(struct copier *c, const wire_project_result *in, plim_r
     out->outcome_detail = copy(c, in->outcome_detail);
     out->artifacts_truncated = in->artifacts_truncated;
     for (size_t i = 0; !c->failed && i < in->n_steps; i++)
-        steps[i] = read_step(c, in->steps[i]);
+        read_step(c, in->steps[i], &steps[i]);
     for (size_t i = 0; !c->failed && i < in->n_artifacts; i++)
         artifacts[i] =
             (core_artifact){copy(c, in->artifacts[i]->path), copy(c, in->artifacts[i]->content)};

@@ -6,7 +6,7 @@
 #include "providers/wasm/envelope.h"
 #include "providers/wasm/protocol.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 static uint32_t status_of(const char *before, plim_bytes envelope, const char *after)
 {

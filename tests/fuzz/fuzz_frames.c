@@ -6,15 +6,9 @@
 #include "providers/wasm/frames.h"
 #include "providers/wasm/protocol.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 enum { TOLD_BYTES_MAX = 4 * 1024 * 1024 };
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            abort();                                                                               \
-    } while (0)
 
 static void check_bounds(wasm_frame_kind kind, plim_bytes payload)
 {

@@ -2,7 +2,7 @@
 #ifndef TESTS_FUZZ_MESSAGES_H
 #define TESTS_FUZZ_MESSAGES_H
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 static const wire_type *const fuzz_types[] = {
 #define X(name, generated) WIRE_TYPE(name),

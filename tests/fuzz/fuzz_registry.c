@@ -1,7 +1,7 @@
 /* Any bytes either are no registry or survive being written and read again, unchanged. */
 #include "registry/registry.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -14,8 +14,9 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PLIMSOLLD = ROOT / "build/bin/plimsolld"
-STUB = ROOT / "build/release/tests/integration/daemon_stub"
+BUILD = pathlib.Path(os.environ.get("PLIMSOLL_BUILD_DIR", ROOT / "build/release"))
+PLIMSOLLD = BUILD / "src/daemon/plimsolld"
+SCRIPTED = BUILD / "tests/integration/daemon_scripted"
 SERVICE = "/plimsoll.v1.SandboxService/"
 HANG_SECONDS = 60  # whatever takes longer hangs
 
@@ -46,9 +47,9 @@ def write_registry(path, **tokens):
 
 def start_and_fail(program=None, **variables):
     """Starts a daemon that must not come up; returns its exit status and what it wrote."""
-    done = subprocess.run([program or STUB], env=clean_environment(**{"SANDBOX_PROVIDER": "stub", **variables}),
+    done = subprocess.run([program or SCRIPTED], env=clean_environment(**{"SANDBOX_PROVIDER": "scripted", **variables}),
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=HANG_SECONDS)
-    assert done.stdout == ""
+    assert done.stdout == "" and "Sanitizer" not in done.stderr, done.stderr
     return done.returncode, done.stderr
 
 
@@ -57,10 +58,10 @@ class Daemon:
 
     def __init__(self, program=None, **variables):
         self.lines, self.log, self.grown = [], "", threading.Condition()
-        settings = {"SANDBOX_PROVIDER": "stub", "PLIMSOLL_ADDR": "127.0.0.1:0", "PLIMSOLL_METRICS_ADDR": "127.0.0.1:0",
+        settings = {"SANDBOX_PROVIDER": "scripted", "PLIMSOLL_ADDR": "127.0.0.1:0", "PLIMSOLL_METRICS_ADDR": "127.0.0.1:0",
                     "PLIMSOLL_INSECURE": None if {"PLIMSOLL_CLIENTS_FILE", "PLIMSOLL_TOKEN"} & set(variables) else "1",
                     "SANDBOX_RATE_PER_MIN": "0", **variables}
-        command = program if isinstance(program, list) else [program or STUB]
+        command = program if isinstance(program, list) else [program or SCRIPTED]
         self.process = subprocess.Popen(command, env=clean_environment(**settings), stdin=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True, errors="replace")
         self.reader = threading.Thread(target=self._read, daemon=True)
@@ -114,6 +115,7 @@ class Daemon:
             self.process.kill()
             self.process.wait()
             self.reader.join(HANG_SECONDS)
+        assert "Sanitizer" not in self.log, self.log
 
     def stop(self, number=signal.SIGTERM):
         """Sends a signal and waits for the end; returns the exit status."""

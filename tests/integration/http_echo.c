@@ -92,6 +92,8 @@ static void answer_about(http_request *req, echo *self)
                     versions[http_request_version(req)],
                     http_request_is_tls(req) ? "tls" : "clear");
     base_buf_printf(&text, "peer %s\n", http_request_peer(req));
+    base_buf_printf(&text, "seconds %" PRId64 "\n",
+                    (http_request_deadline_ns(req) - base_monotonic_ns()) / BASE_NS_PER_S);
     http_header header;
     for (size_t i = 0; http_request_header_at(req, i, &header); i++)
         base_buf_printf(&text, "%.*s=%.*s\n", (int)header.name.len, header.name.data,
@@ -191,7 +193,7 @@ static void start_work(http_request *req, echo *self, int64_t wait_ms)
     job *task = base_new(job);
     pthread_t thread;
     pthread_attr_t detached;
-    *task = (job){req, self, {http_request_deadline_ns(req), http_request_cancel_fd(req)}, wait_ms};
+    *task = (job){req, self, {BASE_NEVER, http_request_cancel_fd(req)}, wait_ms};
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&detached, 128 << 10);

@@ -175,9 +175,9 @@ def test_a_refusal_for_want_of_a_slot_costs_no_token(registry):
 
 
 def test_a_floor_above_the_tier_costs_no_token(registry, tmp_path):
-    stub = tmp_path / "stub"
-    stub.write_text("tier=container")
-    with Daemon(PLIMSOLL_CLIENTS_FILE=registry, SANDBOX_RATE_PER_MIN=1, SANDBOX_RATE_BURST=1, STUB_FILE=stub) as daemon:
+    script = tmp_path / "scripted"
+    script.write_text("tier=container")
+    with Daemon(PLIMSOLL_CLIENTS_FILE=registry, SANDBOX_RATE_PER_MIN=1, SANDBOX_RATE_BURST=1, SCRIPT_FILE=script) as daemon:
         status, body = daemon.run("x", TOKEN_A, minimumIsolation="vm")
         assert (status, body["code"]) == (400, "failed_precondition")
         assert daemon.run("x", TOKEN_A)[0] == 200

@@ -13,8 +13,8 @@ ID = "0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture
-def stub(tmp_path):
-    path = tmp_path / "stub"
+def script(tmp_path):
+    path = tmp_path / "scripted"
     path.write_text("")
     return path
 
@@ -47,13 +47,13 @@ def test_each_listener_serves_its_own():
                               daemon.metrics_address)[0] == 404
 
 
-def test_every_answer_is_bound_to_its_request(stub):
-    with Daemon(STUB_FILE=stub) as daemon:
+def test_every_answer_is_bound_to_its_request(script):
+    with Daemon(SCRIPT_FILE=script) as daemon:
         for path, status in (("/healthz", 200), ("/readyz", 200), ("/nonsense", 404)):
             got, headers, _ = daemon.get(path, **{"Plimsoll-Request-Id": ID})
             assert got == status and headers.get_all("plimsoll-request-id") == [ID]
             assert headers.get("plimsoll-not-dispatched") == ("unsupported" if status == 404 else None)
-        stub.write_text("preflight-fails")
+        script.write_text("preflight-fails")
         got, headers, _ = daemon.get("/readyz", **{"Plimsoll-Request-Id": ID})
         assert (got, headers["plimsoll-request-id"], headers["plimsoll-not-dispatched"]) == (503, ID, "request")
         assert "plimsoll-request-id" not in daemon.get("/healthz", **{"Plimsoll-Request-Id": ID.upper()})[1]
@@ -62,22 +62,22 @@ def test_every_answer_is_bound_to_its_request(stub):
             assert b"plimsoll-not-dispatched: request" in client.recv(65536).lower()
 
 
-def test_readiness_tells_no_cause_and_logs_it_once(stub):
-    with Daemon(STUB_FILE=stub) as daemon:
-        stub.write_text("preflight-fails")
+def test_readiness_tells_no_cause_and_logs_it_once(script):
+    with Daemon(SCRIPT_FILE=script) as daemon:
+        script.write_text("preflight-fails")
         for _ in range(100):
             status, headers, body = daemon.get("/readyz")
             assert (status, body) == (503, b"not ready\n") and headers["content-type"].startswith("text/plain")
             assert not any("SECRET" in value for value in headers.values())
         (line,) = daemon.events("not ready")
         assert line["level"] == "WARN" and "told to fail its preflight" in line["error"]
-        stub.write_text("")
+        script.write_text("")
         assert daemon.get("/readyz")[::2] == (200, b"ready\n")
 
 
-def test_readiness_never_runs_the_smoke_test(stub):
-    with Daemon(STUB_FILE=stub) as daemon:
-        stub.write_text("smoke-fails")
+def test_readiness_never_runs_the_smoke_test(script):
+    with Daemon(SCRIPT_FILE=script) as daemon:
+        script.write_text("smoke-fails")
         assert daemon.get("/readyz")[0] == 200
 
 
@@ -142,7 +142,7 @@ def test_the_line_of_a_snippet():
                                      "duration_ms", "trace_id"]
         assert {k: line[k] for k in line if k not in ("time", "duration_ms")} == {
             "level": "INFO", "msg": "code run", "op": "javascript", "caller": "anon", "code_bytes": 6,
-            "grant_profile": "", "sandbox": "stub", "isolation": "vm", "exit_code": 7, "timed_out": False,
+            "grant_profile": "", "sandbox": "scripted", "isolation": "vm", "exit_code": 7, "timed_out": False,
             "trace_id": "req-1:2"}
 
 

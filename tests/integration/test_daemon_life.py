@@ -3,6 +3,7 @@
 import http.client
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import time
 
 import pytest
 
-from daemon_harness import (HANG_SECONDS, ISOLATION, PLIMSOLLD, SERVICE, STUB, Daemon, clean_environment, free_port,
+from daemon_harness import (HANG_SECONDS, ISOLATION, PLIMSOLLD, ROOT, SERVICE, SCRIPTED, Daemon, clean_environment, free_port,
                             in_background, reason_of, stdout_of, wait_until)
 
 WASM = {"SANDBOX_PROVIDER": "wasm"}
@@ -83,6 +84,22 @@ def test_a_run_in_flight_is_answered_before_the_end(number):
     assert daemon.events("plimsolld stopped")
 
 
+def test_a_run_that_does_not_end_in_time_is_cut_off():
+    with Daemon(SCRIPT_DRAIN_MS=300) as daemon:
+        client = raw_run(daemon, "sleep 29000")
+        in_flight(daemon, 1)
+        start = time.monotonic()
+        assert daemon.stop() == 0
+        assert time.monotonic() - start < 20
+        assert daemon.events("calls in flight did not end in time; their connections were closed")[0]["level"] == "ERROR"
+        assert daemon.events("code run failed") and daemon.events("plimsolld stopped")
+        try:
+            assert client.recv(4096) == b""
+        except ConnectionResetError:
+            pass
+        client.close()
+
+
 def test_a_second_signal_kills_at_once():
     with Daemon() as daemon:
         client = raw_run(daemon, "sleep 30000")
@@ -120,7 +137,7 @@ def test_no_worker_outlives_the_daemon(number):
 
 
 @pytest.mark.parametrize("program, variables, code", [
-    (STUB, {}, "sleep 29000"), (PLIMSOLLD, WASM, ENDLESS)])
+    (SCRIPTED, {}, "sleep 29000"), (PLIMSOLLD, WASM, ENDLESS)])
 def test_a_caller_who_leaves_takes_the_run_along(program, variables, code):
     with Daemon(program, **variables) as daemon:
         client = raw_run(daemon, code)
@@ -148,17 +165,17 @@ def test_a_deadline_of_the_caller_frees_the_worker():
 
 
 def test_a_lost_tier_is_refused_and_comes_back_by_itself(tmp_path):
-    stub = tmp_path / "stub"
-    stub.write_text("")
-    with Daemon(STUB_FILE=stub) as daemon:
+    script = tmp_path / "scripted"
+    script.write_text("")
+    with Daemon(SCRIPT_FILE=script) as daemon:
         assert daemon.run("x", minimumIsolation="vm")[0] == 200
-        stub.write_text("lost")
+        script.write_text("lost")
         status, body = daemon.run("x", minimumIsolation="process")
         assert (status, body["code"], reason_of(body)) == (400, "failed_precondition", ISOLATION)
         assert daemon.run("x")[0] == 200
         warning = daemon.wait_for("isolation below proven")
         assert (warning["level"], warning["isolation"], warning["proven"]) == ("WARN", "unknown", "vm")
-        stub.write_text("")
+        script.write_text("")
         wait_until(lambda: daemon.run("x", minimumIsolation="vm")[0] == 200, "the tier is back")
 
 
@@ -170,8 +187,8 @@ def test_a_log_that_cannot_be_written_ends_nothing(how, tmp_path):
     port = free_port()
     pid_file = tmp_path / "pid"
     shell = subprocess.Popen(
-        ["sh", "-c", f'sh -c \'echo $$ > "{pid_file}"; exec "{STUB}"\' {how}'], stdin=subprocess.DEVNULL,
-        env=clean_environment(SANDBOX_PROVIDER="stub", PLIMSOLL_INSECURE="1", PLIMSOLL_ADDR=f"127.0.0.1:{port}",
+        ["sh", "-c", f'sh -c \'echo $$ > "{pid_file}"; exec "{SCRIPTED}"\' {how}'], stdin=subprocess.DEVNULL,
+        env=clean_environment(SANDBOX_PROVIDER="scripted", PLIMSOLL_INSECURE="1", PLIMSOLL_ADDR=f"127.0.0.1:{port}",
                               PLIMSOLL_METRICS_ADDR="off", SANDBOX_RATE_PER_MIN="0"))
 
     def up():
@@ -207,7 +224,7 @@ def run_at(address, code):
 
 def test_connections_past_the_cap_wait_their_turn():
     cap = 24
-    with Daemon(["prlimit", f"--nofile={2 * cap}:{2 * cap}", STUB]) as daemon:
+    with Daemon(["prlimit", f"--nofile={2 * cap}:{2 * cap}", SCRIPTED]) as daemon:
         assert daemon.listening["max_connections"] == cap
         run = in_background(daemon.run, "sleep 1500")
         in_flight(daemon, 1)
@@ -246,3 +263,16 @@ def test_the_daemon_holds_no_more_after_many_runs():
             assert daemon.run("console.log(1)")[0] == 200
         # Threads that started meanwhile may hold a few; a leak would be one a run.
         wait_until(lambda: descriptors() < before + 50, "descriptors are given back")
+
+
+# The example
+
+
+def test_the_example_shows_what_it_claims():
+    done = subprocess.run([ROOT / "build/examples/daemon"], cwd=ROOT, env=clean_environment(), stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=HANG_SECONDS)
+    assert done.returncode == 0, done.stderr
+    assert [line.split("|")[0].strip() for line in done.stdout.splitlines()] == ["auth", "describe", "run", "floor", "auth"]
+    assert '{"sum":10}' in done.stdout and "unauthenticated" in done.stdout
+    assert not re.search(r"[0-9a-f]{32}|127\.0\.0\.1|/tmp", done.stdout)
+    assert '"msg":"code run"' in done.stderr and '"msg":"plimsolld stopped"' in done.stderr

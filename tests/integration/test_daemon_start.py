@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from daemon_harness import (HANG_SECONDS, PLIMSOLLD, ROOT, STUB, TOKEN_A, Daemon, clean_environment, free_port,
+from daemon_harness import (HANG_SECONDS, PLIMSOLLD, ROOT, SCRIPTED, TOKEN_A, Daemon, clean_environment, free_port,
                             start_and_fail, variables_of_help, write_registry)
 
 LOOPBACK = {"PLIMSOLL_ADDR": "127.0.0.1:0", "PLIMSOLL_METRICS_ADDR": "off"}
@@ -234,7 +234,7 @@ def test_the_token_is_not_in_the_environment_of_the_process():
 
 
 def words(tmp_path, text):
-    path = tmp_path / "stub"
+    path = tmp_path / "scripted"
     path.write_text(text)
     return path
 
@@ -242,15 +242,15 @@ def words(tmp_path, text):
 @pytest.mark.parametrize("word", ["preflight-fails", "smoke-fails"])
 def test_a_failed_proof_serves_nothing(tmp_path, word):
     port = free_port()
-    refused("told to fail", PLIMSOLL_INSECURE=1, STUB_FILE=words(tmp_path, word), PLIMSOLL_ADDR=f"127.0.0.1:{port}")
+    refused("told to fail", PLIMSOLL_INSECURE=1, SCRIPT_FILE=words(tmp_path, word), PLIMSOLL_ADDR=f"127.0.0.1:{port}")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=HANG_SECONDS)
 
 
 def test_the_operators_minimum(tmp_path):
     refused("SANDBOX_MIN_ISOLATION", PLIMSOLL_INSECURE=1, SANDBOX_MIN_ISOLATION="vm",
-            STUB_FILE=words(tmp_path, "tier=process"))
-    with Daemon(SANDBOX_MIN_ISOLATION=" KERNEL ", STUB_FILE=words(tmp_path, "tier=kernel")) as daemon:
+            SCRIPT_FILE=words(tmp_path, "tier=process"))
+    with Daemon(SANDBOX_MIN_ISOLATION=" KERNEL ", SCRIPT_FILE=words(tmp_path, "tier=kernel")) as daemon:
         assert daemon.listening["isolation"] == "kernel"
 
 
@@ -294,9 +294,9 @@ def test_hardened_names_every_rule_that_is_broken(tmp_path, rules, changed):
 
 
 def test_hardened_looks_at_the_proven_tier_last(tmp_path):
-    stub = words(tmp_path, "tier=container")
-    assert violations(tmp_path, STUB_FILE=stub)[0] == [1]
-    assert violations(tmp_path, STUB_FILE=stub, PLIMSOLL_INSECURE="1")[0] == [3]
+    script = words(tmp_path, "tier=container")
+    assert violations(tmp_path, SCRIPT_FILE=script)[0] == [1]
+    assert violations(tmp_path, SCRIPT_FILE=script, PLIMSOLL_INSECURE="1")[0] == [3]
 
 
 def test_the_document_lists_the_rules_of_the_program():

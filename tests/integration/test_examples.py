@@ -54,3 +54,27 @@ def test_minimal_says_when_its_output_is_lost():
     with open("/dev/full", "w") as full:
         done = minimal(stdout=full)
     assert done.returncode == 1 and "cannot write to stdout" in done.stderr
+
+
+def example(name):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("SANDBOX_", "PLIMSOLL_"))}
+    return subprocess.run([ROOT / "build/examples" / name], cwd=ROOT, capture_output=True, text=True, env=clean)
+
+
+def test_daemon_checks_each_refusal():
+    done = example("daemon")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["auth", "describe", "run", "floor", "auth"]
+    assert lines[2].endswith('{"sum":10}') and "reason isolation" in lines[3] and "unauthenticated" in lines[4]
+
+
+def test_placement_passes_on_what_did_not_run_and_nothing_else():
+    done = example("placement")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "1 | floor process: ran on wasm, tier process; nobody refused it"
+    assert lines[1].startswith("2 | floor kernel: nothing ran (unsupported): ") and lines[1].count("below the floor") == 3
+    assert lines[2] == "3 | wasm is gone, floor process: ran on spare, tier process; refused before by wasm (environment)"
+    assert lines[3].startswith("4 | spare is killed during a run: it may have run on spare, and nobody else was asked: ")
+    assert len(lines) == 4

@@ -15,6 +15,7 @@
 #include "rpc/rpc.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -291,6 +292,20 @@ static inline const char *header_of(const answer *a, const char *name, int nth)
     return NULL;
 }
 
+/*
+ * recv() that goes on after an interruption, which the kernel does not do by itself under a time
+ * limit. Newer releases of libuv cause some: their io_uring interrupts the thread that made it.
+ */
+static inline ssize_t recv_on(int fd, void *to, size_t room, int flags)
+{
+    ssize_t got;
+
+    do
+        got = recv(fd, to, room, flags);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
 /* Reads one answer with a content-length. */
 static inline void receive(int fd, answer *out)
 {
@@ -298,7 +313,7 @@ static inline void receive(int fd, answer *out)
     size_t have = 0;
     char *end = NULL;
     while (!end && have < sizeof(out->head) - 1) {
-        ssize_t got = recv(fd, out->head + have, 1, 0);
+        ssize_t got = recv_on(fd, out->head + have, 1, 0);
         if (got <= 0)
             fail_msg("no answer: %s", out->head);
         have += (size_t)got;
@@ -309,7 +324,7 @@ static inline void receive(int fd, answer *out)
     size_t want = length ? strtoul(length, NULL, 10) : 0;
     assert_true(want < sizeof(out->body));
     while (out->body_len < want) {
-        ssize_t got = recv(fd, out->body + out->body_len, want - out->body_len, 0);
+        ssize_t got = recv_on(fd, out->body + out->body_len, want - out->body_len, 0);
         assert_true(got > 0);
         out->body_len += (size_t)got;
     }

@@ -12,37 +12,17 @@
 
 #include <cmocka.h>
 
+#include "failing_alloc.h"
+
 static _Thread_local long countdown = -1; /* allocations until one fails; below 0: none does */
 static _Thread_local bool failed;
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *block, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *block, size_t size);
-
-static bool fails_now(void)
+static bool alloc_fails(void)
 {
     if (countdown < 0 || countdown-- > 0)
         return false;
     failed = true;
     return true;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails_now() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails_now() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *block, size_t size)
-{
-    return fails_now() ? NULL : __real_realloc(block, size);
 }
 
 /* What curl, jansson and OpenSSL allocate with, so that their failures are met too. */

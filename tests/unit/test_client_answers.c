@@ -1,5 +1,6 @@
 /* What a client believes of an answer: binding, marks, classes, records, results. */
 #include "client/answer.h"
+#include "client/details.h"
 
 #include "test_client_server.h"
 
@@ -16,7 +17,7 @@ typedef struct outcome {
     int requests, connections;
 } outcome;
 
-static outcome exchange_with(server_script *script, void *arg)
+static outcome exchange_with(server_script *script, const void *arg)
 {
     outcome out = {.err = PLIM_ERROR_INIT};
     server served;
@@ -127,11 +128,10 @@ static void a_captured_refusal_does_not_mark(void **state)
 
 typedef struct refusal {
     int http;
-    const char *code, *more; /* code NULL: a body that is not ours */
-    const char *headers;
     plim_status status;
-    const char *error_code;
     plim_not_dispatched mark;
+    const char *code, *more; /* code NULL: `more` is the whole body */
+    const char *headers, *error_code;
 } refusal;
 
 static bool refuse_as_told(server_conn *conn, server_request *request)
@@ -151,81 +151,79 @@ static bool refuse_as_told(server_conn *conn, server_request *request)
 #define MARK(value)         DETAILS(DETAIL("NotDispatched", value))
 #define ENDED               DETAIL("SessionEnded", "CAI")
 
+static const refusal refusals[] = {
+    {400, PLIM_E_SESSION_ENDED, PLIM_ND_NONE, "failed_precondition", DETAILS(ENDED), NULL, NULL},
+    {400, PLIM_E_INSUFFICIENT_ISOLATION, PLIM_ND_ISOLATION, "failed_precondition", MARK("CAU"),
+     NULL, NULL},
+    {400, PLIM_E_SOFTWARE_MISMATCH, PLIM_ND_ENVIRONMENT, "failed_precondition", MARK("CAc"), NULL,
+     NULL},
+    {400, PLIM_E_DISABLED, PLIM_ND_UNSUPPORTED, "failed_precondition", MARK("CAQ"), NULL, NULL},
+    {400, PLIM_E_DISABLED, PLIM_ND_NONE, "failed_precondition", "", NULL, NULL},
+    {501, PLIM_E_PROTOCOL_MISMATCH, PLIM_ND_PROTOCOL, "unimplemented", MARK("CAM"), NULL, NULL},
+    {501, PLIM_E_UNSUPPORTED, PLIM_ND_UNSUPPORTED, "unimplemented", MARK("CAQ="), NULL, NULL},
+    {501, PLIM_E_UNSUPPORTED, PLIM_ND_NONE, "unimplemented", "", NULL, NULL},
+    {429, PLIM_E_AT_CAPACITY, PLIM_ND_CAPACITY, "resource_exhausted", MARK("CAY"), NULL, NULL},
+    {400, PLIM_E_INVALID_REQUEST, PLIM_ND_REQUEST, "invalid_argument", MARK("CAE"), NULL, NULL},
+    {400, PLIM_E_INVALID_REQUEST, PLIM_ND_NONE, "invalid_argument", "", NULL, NULL},
+    {499, PLIM_E_REMOTE, PLIM_ND_CAPACITY, "canceled", MARK("CAY"), NULL, NULL},
+    {504, PLIM_E_REMOTE, PLIM_ND_NONE, "deadline_exceeded", "", NULL, NULL},
+    {404, PLIM_E_SESSION_ENDED, PLIM_ND_NONE, "not_found", DETAILS(ENDED), NULL, NULL},
+    {403, PLIM_E_REMOTE, PLIM_ND_PERMISSION, "permission_denied", MARK("CAI"), NULL, NULL},
+    {500, PLIM_E_REMOTE, PLIM_ND_NONE, "internal", "", NULL, NULL},
+    /* a reason without a name; a type with an address before it; what does not decode */
+    {500, PLIM_E_REMOTE, PLIM_ND_UNKNOWN, "internal", MARK("CGM"), NULL, NULL},
+    {500, PLIM_E_REMOTE, PLIM_ND_UNKNOWN, "internal", MARK(""), NULL, NULL},
+    {500, PLIM_E_REMOTE, PLIM_ND_CAPACITY, "internal",
+     DETAILS("{\"type\":\"a.example/plimsoll.v1.NotDispatched\",\"value\":\"CAY\"}"), NULL, NULL},
+    {500, PLIM_E_REMOTE, PLIM_ND_NONE, "internal", MARK("CA"), NULL, NULL},
+    {500, PLIM_E_REMOTE, PLIM_ND_NONE, "internal", MARK("C*Y"), NULL, NULL},
+    {500, PLIM_E_REMOTE, PLIM_ND_NONE, "internal",
+     DETAILS("{\"type\":\"plimsoll.v1.NotDispatched\"}"), NULL, NULL},
+    {500, PLIM_E_REMOTE, PLIM_ND_NONE, "internal",
+     DETAILS("{\"type\":\"plimsoll.v1.NotDispatched\",\"value\":7}"), NULL, NULL},
+    {500, PLIM_E_REMOTE, PLIM_ND_NONE, "internal", DETAILS("7,[],null,{\"type\":8}"), NULL, NULL},
+    {500, PLIM_E_REMOTE, PLIM_ND_NONE, "internal",
+     ",\"details\":{\"type\":\"plimsoll.v1.NotDispatched\",\"value\":\"CAY\"}", NULL, NULL},
+    /* the first of a kind counts, even when it does not decode */
+    {500, PLIM_E_REMOTE, PLIM_ND_PERMISSION, "internal",
+     DETAILS(DETAIL("NotDispatched", "CAI") "," DETAIL("NotDispatched", "CAE")), NULL, NULL},
+    {500, PLIM_E_REMOTE, PLIM_ND_NONE, "internal",
+     DETAILS(DETAIL("NotDispatched", "CA") "," DETAIL("NotDispatched", "CAE")), NULL, NULL},
+    /* the header speaks where no detail does */
+    {404, PLIM_E_UNSUPPORTED, PLIM_ND_UNSUPPORTED, NULL, "404 page not found",
+     "Plimsoll-Not-Dispatched: unsupported\r\n", "unimplemented"},
+    {404, PLIM_E_UNSUPPORTED, PLIM_ND_NONE, NULL, "", "Plimsoll-Not-Dispatched: unknown\r\n",
+     "unimplemented"},
+    {404, PLIM_E_UNSUPPORTED, PLIM_ND_NONE, NULL, "", "Plimsoll-Not-Dispatched: bogus\r\n",
+     "unimplemented"},
+    {404, PLIM_E_UNSUPPORTED, PLIM_ND_NONE, NULL, "",
+     "Plimsoll-Not-Dispatched: request\r\nPlimsoll-Not-Dispatched: request\r\n", "unimplemented"},
+    {403, PLIM_E_REMOTE, PLIM_ND_PERMISSION, "permission_denied", MARK("CAI"),
+     "Plimsoll-Not-Dispatched: request\r\n", NULL},
+    {403, PLIM_E_REMOTE, PLIM_ND_NONE, "permission_denied", MARK("CA"),
+     "Plimsoll-Not-Dispatched: request\r\n", NULL},
+    {403, PLIM_E_SESSION_ENDED, PLIM_ND_REQUEST, "permission_denied", DETAILS(ENDED),
+     "Plimsoll-Not-Dispatched: request\r\n", NULL},
+    /* bodies that are not ours: the status decides */
+    {400, PLIM_E_REMOTE, PLIM_ND_NONE, NULL, "<html>", NULL, "internal"},
+    {401, PLIM_E_REMOTE, PLIM_ND_NONE, NULL, "", NULL, "unauthenticated"},
+    {403, PLIM_E_REMOTE, PLIM_ND_NONE, NULL, "[]", NULL, "permission_denied"},
+    {429, PLIM_E_REMOTE, PLIM_ND_NONE, NULL, "{", NULL, "unavailable"},
+    {502, PLIM_E_REMOTE, PLIM_ND_NONE, NULL, "\"internal\"", NULL, "unavailable"},
+    {503, PLIM_E_REMOTE, PLIM_ND_NONE, NULL, "{\"code\":7}", NULL, "unavailable"},
+    {504, PLIM_E_REMOTE, PLIM_ND_NONE, NULL, "{\"code\":\"ok\"}", NULL, "unavailable"},
+    {418, PLIM_E_REMOTE, PLIM_ND_NONE, NULL, "{\"code\":\"teapot\"}", NULL, "unknown"},
+    {500, PLIM_E_REMOTE, PLIM_ND_NONE, NULL, "{\"code\":\"internal\",\"code\":\"internal\"}", NULL,
+     "unknown"},
+    {201, PLIM_E_REMOTE, PLIM_ND_NONE, NULL, "", NULL, "unknown"},
+};
+
 static void each_refusal_has_its_class_and_mark(void **state)
 {
     (void)state;
-    static const refusal rows[] = {
-        {400, "failed_precondition", DETAILS(ENDED), NULL, PLIM_E_SESSION_ENDED, NULL,
-         PLIM_ND_NONE},
-        {400, "failed_precondition", MARK("CAU"), NULL, PLIM_E_INSUFFICIENT_ISOLATION, NULL,
-         PLIM_ND_ISOLATION},
-        {400, "failed_precondition", MARK("CAc"), NULL, PLIM_E_SOFTWARE_MISMATCH, NULL,
-         PLIM_ND_ENVIRONMENT},
-        {400, "failed_precondition", MARK("CAQ"), NULL, PLIM_E_DISABLED, NULL, PLIM_ND_UNSUPPORTED},
-        {400, "failed_precondition", "", NULL, PLIM_E_DISABLED, NULL, PLIM_ND_NONE},
-        {501, "unimplemented", MARK("CAM"), NULL, PLIM_E_PROTOCOL_MISMATCH, NULL, PLIM_ND_PROTOCOL},
-        {501, "unimplemented", MARK("CAQ="), NULL, PLIM_E_UNSUPPORTED, NULL, PLIM_ND_UNSUPPORTED},
-        {501, "unimplemented", "", NULL, PLIM_E_UNSUPPORTED, NULL, PLIM_ND_NONE},
-        {429, "resource_exhausted", MARK("CAY"), NULL, PLIM_E_AT_CAPACITY, NULL, PLIM_ND_CAPACITY},
-        {400, "invalid_argument", MARK("CAE"), NULL, PLIM_E_INVALID_REQUEST, NULL, PLIM_ND_REQUEST},
-        {400, "invalid_argument", "", NULL, PLIM_E_INVALID_REQUEST, NULL, PLIM_ND_NONE},
-        {499, "canceled", MARK("CAY"), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_CAPACITY},
-        {504, "deadline_exceeded", "", NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
-        {404, "not_found", DETAILS(ENDED), NULL, PLIM_E_SESSION_ENDED, NULL, PLIM_ND_NONE},
-        {403, "permission_denied", MARK("CAI"), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_PERMISSION},
-        {500, "internal", "", NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
-        /* a reason without a name; a type with an address before it; what does not decode */
-        {500, "internal", MARK("CGM"), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_UNKNOWN},
-        {500, "internal", MARK(""), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_UNKNOWN},
-        {500, "internal",
-         DETAILS("{\"type\":\"a.example/plimsoll.v1.NotDispatched\",\"value\":\"CAY\"}"), NULL,
-         PLIM_E_REMOTE, NULL, PLIM_ND_CAPACITY},
-        {500, "internal", MARK("CA"), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
-        {500, "internal", MARK("C*Y"), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
-        {500, "internal", DETAILS("{\"type\":\"plimsoll.v1.NotDispatched\"}"), NULL, PLIM_E_REMOTE,
-         NULL, PLIM_ND_NONE},
-        {500, "internal", DETAILS("{\"type\":\"plimsoll.v1.NotDispatched\",\"value\":7}"), NULL,
-         PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
-        {500, "internal", DETAILS("7,[],null,{\"type\":8}"), NULL, PLIM_E_REMOTE, NULL,
-         PLIM_ND_NONE},
-        {500, "internal", ",\"details\":{\"type\":\"plimsoll.v1.NotDispatched\",\"value\":\"CAY\"}",
-         NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
-        /* the first of a kind counts, even when it does not decode */
-        {500, "internal",
-         DETAILS(DETAIL("NotDispatched", "CAI") "," DETAIL("NotDispatched", "CAE")), NULL,
-         PLIM_E_REMOTE, NULL, PLIM_ND_PERMISSION},
-        {500, "internal", DETAILS(DETAIL("NotDispatched", "CA") "," DETAIL("NotDispatched", "CAE")),
-         NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
-        /* the header speaks where no detail does */
-        {404, NULL, "404 page not found", "Plimsoll-Not-Dispatched: unsupported\r\n",
-         PLIM_E_UNSUPPORTED, "unimplemented", PLIM_ND_UNSUPPORTED},
-        {404, NULL, "", "Plimsoll-Not-Dispatched: unknown\r\n", PLIM_E_UNSUPPORTED, "unimplemented",
-         PLIM_ND_NONE},
-        {404, NULL, "", "Plimsoll-Not-Dispatched: bogus\r\n", PLIM_E_UNSUPPORTED, "unimplemented",
-         PLIM_ND_NONE},
-        {404, NULL, "", "Plimsoll-Not-Dispatched: request\r\nPlimsoll-Not-Dispatched: request\r\n",
-         PLIM_E_UNSUPPORTED, "unimplemented", PLIM_ND_NONE},
-        {403, "permission_denied", MARK("CAI"), "Plimsoll-Not-Dispatched: request\r\n",
-         PLIM_E_REMOTE, NULL, PLIM_ND_PERMISSION},
-        {403, "permission_denied", MARK("CA"), "Plimsoll-Not-Dispatched: request\r\n",
-         PLIM_E_REMOTE, NULL, PLIM_ND_NONE},
-        {403, "permission_denied", DETAILS(ENDED), "Plimsoll-Not-Dispatched: request\r\n",
-         PLIM_E_SESSION_ENDED, NULL, PLIM_ND_REQUEST},
-        /* bodies that are not ours: the status decides */
-        {400, NULL, "<html>", NULL, PLIM_E_REMOTE, "internal", PLIM_ND_NONE},
-        {401, NULL, "", NULL, PLIM_E_REMOTE, "unauthenticated", PLIM_ND_NONE},
-        {403, NULL, "[]", NULL, PLIM_E_REMOTE, "permission_denied", PLIM_ND_NONE},
-        {429, NULL, "{", NULL, PLIM_E_REMOTE, "unavailable", PLIM_ND_NONE},
-        {502, NULL, "\"internal\"", NULL, PLIM_E_REMOTE, "unavailable", PLIM_ND_NONE},
-        {503, NULL, "{\"code\":7}", NULL, PLIM_E_REMOTE, "unavailable", PLIM_ND_NONE},
-        {504, NULL, "{\"code\":\"ok\"}", NULL, PLIM_E_REMOTE, "unavailable", PLIM_ND_NONE},
-        {418, NULL, "{\"code\":\"teapot\"}", NULL, PLIM_E_REMOTE, "unknown", PLIM_ND_NONE},
-        {500, NULL, "{\"code\":\"internal\",\"code\":\"internal\"}", NULL, PLIM_E_REMOTE, "unknown",
-         PLIM_ND_NONE},
-        {201, NULL, "", NULL, PLIM_E_REMOTE, "unknown", PLIM_ND_NONE},
-    };
-    for (size_t i = 0; i < PLIM_COUNT(rows); i++) {
-        outcome it = exchange_with(refuse_as_told, (void *)(uintptr_t)&rows[i]);
+    const refusal *rows = refusals;
+    for (size_t i = 0; i < PLIM_COUNT(refusals); i++) {
+        outcome it = exchange_with(refuse_as_told, &rows[i]);
         if (it.status != rows[i].status || plim_error_not_dispatched(&it.err) != rows[i].mark)
             print_error("row %zu: %s %s\n", i, plim_status_name(it.status),
                         plim_error_message(&it.err));
@@ -243,12 +241,12 @@ static void a_message_is_the_daemons_or_the_status(void **state)
 {
     (void)state;
     refusal row = {500,
+                   PLIM_E_REMOTE,
+                   PLIM_ND_NONE,
                    NULL,
                    "{\"code\":\"internal\",\"message\":\"no \\u001b[31m the-token \\n\"}",
                    NULL,
-                   PLIM_E_REMOTE,
-                   "internal",
-                   PLIM_ND_NONE};
+                   "internal"};
     outcome it = exchange_with(refuse_as_told, &row);
     assert_string_equal(plim_error_message(&it.err), "no  [31m ***  ");
     release(&it);
@@ -276,7 +274,7 @@ static void a_session_end_never_reads_open(void **state)
         {DETAILS(DETAIL("SessionEnded", "CA")), PLIM_SESSION_OPEN, ""},
     };
     for (size_t i = 0; i < PLIM_COUNT(rows); i++) {
-        refusal row = {404, "not_found", rows[i].more, NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE};
+        refusal row = {404, PLIM_E_REMOTE, PLIM_ND_NONE, "not_found", rows[i].more, NULL, NULL};
         outcome it = exchange_with(refuse_as_told, &row);
         assert_int_equal(plim_error_session_end(&it.err), rows[i].end);
         assert_string_equal(plim_error_session_end_detail(&it.err), rows[i].detail);
@@ -292,10 +290,10 @@ static void a_session_end_never_reads_open(void **state)
 static void a_marked_error_has_no_record(void **state)
 {
     (void)state;
-    refusal row = {500, "internal", DETAILS(UNANSWERED), NULL, PLIM_E_REMOTE, NULL, PLIM_ND_NONE};
+    refusal row = {500, PLIM_E_REMOTE, PLIM_ND_NONE, "internal", DETAILS(UNANSWERED), NULL, NULL};
     outcome it = exchange_with(refuse_as_told, &row);
     expect_outcome(it, PLIM_E_REMOTE, PLIM_ND_NONE);
-    const plim_record *record = plim_error_record(&it.err);
+    const plim_record *record = client_details_of(&it.err)->unanswered;
     assert_non_null(record);
     assert_int_equal(plim_record_version(record), 3);
     assert_string_equal(plim_record_provider(record), "wasm");
@@ -303,7 +301,7 @@ static void a_marked_error_has_no_record(void **state)
     row.more = DETAILS(UNANSWERED "," DETAIL("NotDispatched", "CAY"));
     it = exchange_with(refuse_as_told, &row);
     assert_int_equal(plim_error_not_dispatched(&it.err), PLIM_ND_CAPACITY);
-    assert_null(plim_error_record(&it.err));
+    assert_null(client_details_of(&it.err)->unanswered);
     release(&it);
 }
 
@@ -379,7 +377,7 @@ static void each_line_of_the_check_is_met(void **state)
         {{.result = tier_nothing}, PLIM_E_ISOLATION_EVIDENCE},
     };
     for (size_t i = 0; i < PLIM_COUNT(rows); i++) {
-        outcome it = exchange_with(answer_spoiled, (void *)(uintptr_t)&rows[i].spoiler);
+        outcome it = exchange_with(answer_spoiled, &rows[i].spoiler);
         if (it.status != rows[i].status)
             print_error("row %zu\n", i);
         expect_outcome(it, rows[i].status, PLIM_ND_NONE);
@@ -409,7 +407,7 @@ static void an_answer_of_another_kind_has_no_result(void **state)
     (void)state;
     static const server_spoiler spoilers[] = {{.message = no_result}, {.message = a_cell}};
     for (size_t i = 0; i < PLIM_COUNT(spoilers); i++) {
-        outcome it = exchange_with(answer_spoiled, (void *)(uintptr_t)&spoilers[i]);
+        outcome it = exchange_with(answer_spoiled, &spoilers[i]);
         expect_outcome(it, PLIM_E_RESULT_KIND, PLIM_ND_NONE);
         assert_string_equal(plim_error_code(&it.err), "data_loss");
         assert_null(it.result);
@@ -446,7 +444,7 @@ static void what_does_not_decode_is_malformed(void **state)
         {"application/proto", {deep, sizeof(deep)}},
     };
     for (size_t i = 0; i < PLIM_COUNT(rows); i++) {
-        outcome it = exchange_with(answer_raw, (void *)(uintptr_t)&rows[i]);
+        outcome it = exchange_with(answer_raw, &rows[i]);
         if (it.status != PLIM_E_MALFORMED)
             print_error("row %zu: %s\n", i, plim_error_message(&it.err));
         expect_outcome(it, PLIM_E_MALFORMED, PLIM_ND_NONE);

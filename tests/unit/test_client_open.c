@@ -31,83 +31,81 @@ static void expect_url(const char *url, plim_status status)
         fail_msg("%s: %s, expected %s", url, plim_status_name(got), plim_status_name(status));
 }
 
+static const char *const invalid_urls[] = {
+    "",
+    " http://localhost",
+    "http://localhost ",
+    "http://localhost\n",
+    "localhost:80",
+    "http:localhost",
+    "http:/localhost",
+    "//localhost",
+    "ftp://localhost",
+    "http://u@localhost",
+    "http://u:p@localhost",
+    "http://localhost?",
+    "http://localhost#",
+    "http://localhost/x?y",
+    "http://localhost?/@",
+    "http:///p",
+    "http://",
+    "http://:80",
+    "http://localhost:x",
+    "http://localhost:",
+    "http://localhost:0",
+    "http://localhost:65536",
+    "http://localhost:+1",
+    "http://localhost:-1",
+    "http://[::1",
+    "http://[::1]x",
+    "http://[::1]:",
+    "http://[1.2.3.4]",
+    "http://[::g]",
+    "http://[]",
+    "http://local host",
+    "http://local\thost",
+    "http://\xC3\xB6host",
+    "http://localhost/a b",
+    "http://localhost/\x7F",
+    "http://a..b",
+    "http://.a",
+    "http://a.",
+    "http://a%41",
+    "https://aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.example",
+    "://localhost",
+    "http//localhost",
+    "1http://localhost",
+    "http:\\\\localhost",
+};
+
+static const char *const insecure_urls[] = {
+    "http://10.0.0.1",
+    "http://127.evil.example",
+    "http://localhost.evil",
+    "http://127.1",
+    "http://0.0.0.0",
+    "http://[::ffff:127.0.0.1]",
+    "http://[::2]",
+    "http://2130706433",
+    "http://0x7f.0.0.1",
+    "http://128.0.0.1",
+    "http://localhost.localdomain",
+};
+
+static const char *const good_urls[] = {
+    "http://localhost:1", "HTTP://127.9.9.9",      "http://[::1]:8080",           "https://h/base/",
+    "http://LocalHost",   "https://10.0.0.1:8443", "https://a-b_c.example/x/y//",
+};
+
 static void urls_are_refused_or_taken(void **state)
 {
     (void)state;
-    static const char *const invalid[] = {
-        "",
-        " http://localhost",
-        "http://localhost ",
-        "http://localhost\n",
-        "localhost:80",
-        "http:localhost",
-        "http:/localhost",
-        "//localhost",
-        "ftp://localhost",
-        "http://u@localhost",
-        "http://u:p@localhost",
-        "http://localhost?",
-        "http://localhost#",
-        "http://localhost/x?y",
-        "http://localhost?/@",
-        "http:///p",
-        "http://",
-        "http://:80",
-        "http://localhost:x",
-        "http://localhost:",
-        "http://localhost:0",
-        "http://localhost:65536",
-        "http://localhost:+1",
-        "http://localhost:-1",
-        "http://[::1",
-        "http://[::1]x",
-        "http://[::1]:",
-        "http://[1.2.3.4]",
-        "http://[::g]",
-        "http://[]",
-        "http://local host",
-        "http://local\thost",
-        "http://\xC3\xB6host",
-        "http://localhost/a b",
-        "http://localhost/\x7F",
-        "http://a..b",
-        "http://.a",
-        "http://a.",
-        "http://a%41",
-        "https://aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.example",
-        "://localhost",
-        "http//localhost",
-        "1http://localhost",
-        "http:\\\\localhost",
-    };
-    for (size_t i = 0; i < PLIM_COUNT(invalid); i++)
-        expect_url(invalid[i], PLIM_E_INVALID_BASE_URL);
-    static const char *const insecure[] = {
-        "http://10.0.0.1",
-        "http://127.evil.example",
-        "http://localhost.evil",
-        "http://127.1",
-        "http://0.0.0.0",
-        "http://[::ffff:127.0.0.1]",
-        "http://[::2]",
-        "http://2130706433",
-        "http://0x7f.0.0.1",
-        "http://128.0.0.1",
-        "http://localhost.localdomain",
-    };
-    for (size_t i = 0; i < PLIM_COUNT(insecure); i++)
-        expect_url(insecure[i], PLIM_E_INSECURE_HTTP);
-    static const char *const good[] = {
-        "http://localhost:1",
-        "HTTP://127.9.9.9",
-        "http://[::1]:8080",
-        "https://h/base/",
-        "http://LocalHost",
-        "https://10.0.0.1:8443",
-        "https://a-b_c.example/x/y//",
-    };
-    for (size_t i = 0; i < PLIM_COUNT(good); i++)
-        expect_url(good[i], PLIM_OK);
+    for (size_t i = 0; i < PLIM_COUNT(invalid_urls); i++)
+        expect_url(invalid_urls[i], PLIM_E_INVALID_BASE_URL);
+    for (size_t i = 0; i < PLIM_COUNT(insecure_urls); i++)
+        expect_url(insecure_urls[i], PLIM_E_INSECURE_HTTP);
+    for (size_t i = 0; i < PLIM_COUNT(good_urls); i++)
+        expect_url(good_urls[i], PLIM_OK);
     assert_int_equal(open_status((plim_client_options){.base_url = PLIM_LIT("http://10.0.0.1"),
                                                        .insecure_http = true}),
                      PLIM_OK);
@@ -385,7 +383,7 @@ static void a_timeout_is_clamped_and_never_wraps(void **state)
                 {INT64_MAX, INT32_MAX},
                 {INT32_MAX, INT32_MAX},
                 {INT64_MIN, 0}};
-    atomic_int seen;
+    atomic_int seen = 0;
     fixture it;
     server_start(&it.server, keep_timeout, &seen, NULL);
     it.client = server_client(&it.server, 20000, NULL);
@@ -406,7 +404,7 @@ typedef struct heads {
 
 static bool keep_head(server_conn *conn, server_request *request)
 {
-    heads *all = conn->server->arg;
+    heads *all = (heads *)conn->server->arg;
     all->seen[atomic_fetch_add(&all->count, 1)] = *request;
     return server_good(conn, request);
 }

@@ -205,7 +205,7 @@ int server_closed_port(void)
     return port;
 }
 
-void server_start(server *out, server_script *on_request, void *arg, SSL_CTX *tls)
+void server_start(server *out, server_script *on_request, const void *arg, SSL_CTX *tls)
 {
     *out = (server){.on_request = on_request, .arg = arg, .tls = tls};
     out->listen_fd = listen_on_loopback(&out->port);

@@ -51,15 +51,15 @@ struct server {
 
     server_script *on_head; /* before the body is read; may be NULL. False ends the connection */
     server_script *on_request;
-    void *arg; /* the script's */
+    const void *arg; /* the script's */
 };
 
 /* Listen on a free port of 127.0.0.1 and serve until server_stop. With `tls`, takes the context. */
-void server_start(server *out, server_script *on_request, void *arg, SSL_CTX *tls);
-void server_stop(server *server);
+void server_start(server *out, server_script *on_request, const void *arg, SSL_CTX *tls);
+void server_stop(server *self);
 
 /* Wait until the script has closed every connection. */
-void server_wait_closed(server *server);
+void server_wait_closed(server *self);
 
 /* A port on loopback that nothing listens on. */
 int server_closed_port(void);
@@ -99,9 +99,9 @@ bool server_has_line(const server_request *request, const char *line);
 /* ---- the other side ---- */
 
 /* A client of the server's URL; `timeout_ms` 0 for the default. Ends the test when it cannot be. */
-client *server_client(const server *server, int64_t timeout_ms, const char *token);
+client *server_client(const server *self, int64_t timeout_ms, const char *token);
 
 /* Run `code` as a snippet; the status. `*out` and `*err` are the caller's. */
-plim_status run_snippet(client *client, const char *code, plim_result **out, plim_error *err);
+plim_status run_snippet(client *self, const char *code, plim_result **out, plim_error *err);
 
 #endif

@@ -251,7 +251,7 @@ static bool trickle(server_conn *conn, server_request *request)
     server_printf(conn,
                   "HTTP/1.1 200 OK\r\nPlimsoll-Request-Id: %s\r\nContent-Length: 100000\r\n\r\n",
                   request->id);
-    struct timespec pause = {0, 5 * 1000 * 1000};
+    struct timespec pause = {0, 5000000L};
     for (int i = 0; i < 2000; i++) {
         if (send(conn->fd, "x", 1, MSG_NOSIGNAL) != 1)
             break;

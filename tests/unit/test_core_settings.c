@@ -71,16 +71,23 @@ static void the_table_is_complete(void **state)
     (void)state;
     for (size_t i = 0; i < core_setting_count; i++) {
         const core_setting *setting = &core_setting_table[i];
-        bool ours = strncmp(setting->name, "SANDBOX_", 8) == 0;
-        assert_true(ours || strcmp(setting->honoured_by, "docker") == 0);
+        bool ours = strncmp(setting->name, "PLIMSOLL_", 9) == 0;
+        bool of_a_sandbox = strncmp(setting->name, "SANDBOX_", 8) == 0 ||
+                            strcmp(setting->honoured_by, "docker") == 0;
+        assert_true(of_a_sandbox != ours);
+        assert_int_equal(of_a_sandbox, setting->scope == CORE_SCOPE_SANDBOX);
         assert_true(strlen(setting->default_text) && strlen(setting->range_text));
         assert_true(strlen(setting->honoured_by) && strlen(setting->help));
-        assert_true(setting->offset < sizeof(core_settings));
+        static const size_t sizes[] = {[CORE_SCOPE_SANDBOX] = sizeof(core_settings),
+                                       [CORE_SCOPE_DAEMON] = sizeof(core_daemon_settings),
+                                       [CORE_SCOPE_TOOL] = sizeof(core_tool_settings)};
+        assert_true(setting->offset + setting->size <= sizes[setting->scope]);
         if (setting->kind == CORE_SETTING_INT)
             assert_true(setting->least < setting->most);
         for (size_t j = 0; j < i; j++) {
             assert_string_not_equal(setting->name, core_setting_table[j].name);
-            assert_int_not_equal(setting->offset, core_setting_table[j].offset);
+            if (setting->scope == core_setting_table[j].scope)
+                assert_int_not_equal(setting->offset, core_setting_table[j].offset);
         }
     }
 }

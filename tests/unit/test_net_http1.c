@@ -1,11 +1,6 @@
 /* The HTTP/1.x parser: what it accepts, every shape it refuses, and that cutting the input anywhere
  * changes nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "net/net.h"
 
@@ -129,157 +124,158 @@ static void run_shapes(const struct shape *shapes, size_t count)
         expect(plim_bytes_of(shapes[i].text), shapes[i].expected);
 }
 
+static const struct shape accepted[] = {
+    {GET "\r\n", OK_GET},
+    {GET "\r\n" GET "\r\n", OK_GET OK_GET},
+    {"\r\n\r\n" GET "\r\n", OK_GET},
+    {"GET /p/a?x=1?2 HTTP/1.1\r\nHost: a:80\r\n\r\n", "GET /p/a ?x=1?2 len=0 h=1 end "},
+    {"GET http://h/p?q HTTP/1.1\r\nHost: a\r\n\r\n", "GET /p ?q len=0 h=1 end "},
+    {"GET HTTP://h HTTP/1.1\r\nHost: a\r\n\r\n", OK_GET},
+    {"GET http://h?q HTTP/1.1\r\nHost: a\r\n\r\n", "GET / ?q len=0 h=1 end "},
+    {"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "OPTIONS * ? len=0 h=1 end "},
+    {"GET / HTTP/1.0\r\n\r\n", "GET / ? len=0 h=0 close end "},
+    {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "GET / ? len=0 h=1 end "},
+    {GET "Connection: close\r\n\r\n", "GET / ? len=0 h=2 close end "},
+    {GET "Connection: x, close\r\n\r\n", "GET / ? len=0 h=2 close end "},
+    {POST "Content-Length: 3\r\n\r\nabc" GET "\r\n", "POST / ? len=3 h=2 body=abc end " OK_GET},
+    {POST "Content-Length: 0\r\n\r\n" GET "\r\n", "POST / ? len=0 h=2 end " OK_GET},
+    {POST "Content-Length:   3  \r\n\r\nabc", "POST / ? len=3 h=2 body=abc end "},
+    {CHUNKED "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n" GET "\r\n", OK_CHUNKS "body=abcde end " OK_GET},
+    {CHUNKED "3;x=y\r\nabc\r\n0\r\nTrail: er\r\n\r\n" GET "\r\n", OK_CHUNKS "body=abc end " OK_GET},
+    {CHUNKED "0\r\n\r\n", OK_CHUNKS "end "},
+    {POST "tRANSFER-eNCODING: CHUNKED\r\n\r\n0\r\n\r\n", OK_CHUNKS "end "},
+    {POST "Expect: 100-Continue\r\nContent-Length: 1\r\n\r\nx",
+     "POST / ? len=1 h=3 expect body=x end "},
+    /* no upgrade is honoured: what follows is the next request, not another protocol */
+    {GET "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAM\r\n\r\n" GET
+         "\r\n",
+     "GET / ? len=0 h=4 end " OK_GET},
+    {POST "Connection: upgrade\r\nUpgrade: x\r\nContent-Length: 2\r\n\r\nab" GET "\r\n",
+     "POST / ? len=2 h=4 body=ab end " OK_GET},
+    {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", "CONNECT a:1 ? len=0 h=1 close end "},
+};
+
 static void test_accepted(void **state)
 {
     (void)state;
-    static const struct shape shapes[] = {
-        {GET "\r\n", OK_GET},
-        {GET "\r\n" GET "\r\n", OK_GET OK_GET},
-        {"\r\n\r\n" GET "\r\n", OK_GET},
-        {"GET /p/a?x=1?2 HTTP/1.1\r\nHost: a:80\r\n\r\n", "GET /p/a ?x=1?2 len=0 h=1 end "},
-        {"GET http://h/p?q HTTP/1.1\r\nHost: a\r\n\r\n", "GET /p ?q len=0 h=1 end "},
-        {"GET HTTP://h HTTP/1.1\r\nHost: a\r\n\r\n", OK_GET},
-        {"GET http://h?q HTTP/1.1\r\nHost: a\r\n\r\n", "GET / ?q len=0 h=1 end "},
-        {"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "OPTIONS * ? len=0 h=1 end "},
-        {"GET / HTTP/1.0\r\n\r\n", "GET / ? len=0 h=0 close end "},
-        {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "GET / ? len=0 h=1 end "},
-        {GET "Connection: close\r\n\r\n", "GET / ? len=0 h=2 close end "},
-        {GET "Connection: x, close\r\n\r\n", "GET / ? len=0 h=2 close end "},
-        {POST "Content-Length: 3\r\n\r\nabc" GET "\r\n", "POST / ? len=3 h=2 body=abc end " OK_GET},
-        {POST "Content-Length: 0\r\n\r\n" GET "\r\n", "POST / ? len=0 h=2 end " OK_GET},
-        {POST "Content-Length:   3  \r\n\r\nabc", "POST / ? len=3 h=2 body=abc end "},
-        {CHUNKED "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n" GET "\r\n", OK_CHUNKS "body=abcde end " OK_GET},
-        {CHUNKED "3;x=y\r\nabc\r\n0\r\nTrail: er\r\n\r\n" GET "\r\n",
-         OK_CHUNKS "body=abc end " OK_GET},
-        {CHUNKED "0\r\n\r\n", OK_CHUNKS "end "},
-        {POST "tRANSFER-eNCODING: CHUNKED\r\n\r\n0\r\n\r\n", OK_CHUNKS "end "},
-        {POST "Expect: 100-Continue\r\nContent-Length: 1\r\n\r\nx",
-         "POST / ? len=1 h=3 expect body=x end "},
-        /* no upgrade is honoured: what follows is the next request, not another protocol */
-        {GET
-         "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAM\r\n\r\n" GET
-         "\r\n",
-         "GET / ? len=0 h=4 end " OK_GET},
-        {POST "Connection: upgrade\r\nUpgrade: x\r\nContent-Length: 2\r\n\r\nab" GET "\r\n",
-         "POST / ? len=2 h=4 body=ab end " OK_GET},
-        {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", "CONNECT a:1 ? len=0 h=1 close end "},
-    };
-    run_shapes(shapes, PLIM_COUNT(shapes));
+    run_shapes(accepted, PLIM_COUNT(accepted));
 }
+
+static const struct shape smuggling[] = {
+    {POST "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "BAD"},
+    {POST "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n", "BAD"},
+    {POST "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", "BAD"},
+    {POST "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", "BAD"},
+    {POST "Content-Length: 3, 3\r\n\r\nabc", "BAD"},
+    {POST "Content-Length: +3\r\n\r\nabc", "BAD"},
+    {POST "Content-Length: -3\r\n\r\nabc", "BAD"},
+    {POST "Content-Length: 0x3\r\n\r\nabc", "BAD"},
+    {POST "Content-Length: 3 4\r\n\r\nabc", "BAD"},
+    {POST "Content-Length: 3.0\r\n\r\nabc", "BAD"},
+    {POST "Content-Length:\r\n\r\n", "BAD"},
+    {POST "Content-Length: 99999999999999999999\r\n\r\n", "BAD"},
+    {POST "Content-Length: 18446744073709551617\r\n\r\n", "BAD"},
+    {POST "Content-Length: 9223372036854775808\r\n\r\n", "BAD"},
+    {POST "Content-Length : 3\r\n\r\nabc", "BAD"},
+    {POST "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", "BAD"},
+    {POST "Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", "BAD"},
+    {POST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "BAD"},
+    {POST "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n", "BAD"},
+    {POST "Transfer-Encoding: identity\r\n\r\n", "BAD"},
+    {POST "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", "BAD"},
+    {POST "Transfer-Encoding: chunkedx\r\n\r\n0\r\n\r\n", "BAD"},
+    {POST "Transfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n", "BAD"},
+    {POST "Transfer-Encoding: \x0b"
+          "chunked\r\n\r\n0\r\n\r\n",
+     "BAD"},
+    {POST "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "BAD"},
+    {POST "Transfer-Encoding:\r\n\r\n", "BAD"},
+    {POST "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n", "BAD"},
+    {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "BAD"},
+    {GET "X: a\r\n b\r\n\r\n", "BAD"},
+    {GET "X: a\r\n\tb\r\n\r\n", "BAD"},
+    {GET " X: a\r\n\r\n", "BAD"},
+    {GET "X : a\r\n\r\n", "BAD"},
+    {GET "X\t: a\r\n\r\n", "BAD"},
+    {GET "X\r\n\r\n", "BAD"},
+    {GET ": a\r\n\r\n", "BAD"},
+    {GET "X Y: a\r\n\r\n", "BAD"},
+    {GET "X: a\nY: b\r\n\r\n", "BAD"},
+    {GET "X: a\rY: b\r\n\r\n", "BAD"},
+    {GET "X: a\r\r\n\r\n", "BAD"},
+    {GET "X: a\r\n\n", "BAD"},
+    {GET "X: a\n\n", "BAD"},
+    {GET "\n", "BAD"},
+    {GET "\r\r\n", "BAD"},
+    {GET "X: \x01\r\n\r\n", "BAD"},
+    {GET "X: \x7f\r\n\r\n", "BAD"},
+    {"GET / HTTP/1.1\nHost: a\r\n\r\n", "BAD"},
+    {"GET / HTTP/1.1\rHost: a\r\n\r\n", "BAD"},
+    {"GET / HTTP/1.1\r\n Host: a\r\n\r\n", "BAD"},
+    {"\n" GET "\r\n", "BAD"},
+    {"\r" GET "\r\n", "BAD"},
+    {"GET / HTTP/1.1\r\n\r\n", "BAD"},
+    {GET "Host: a\r\n\r\n", "BAD"},
+    {GET "host: b\r\n\r\n", "BAD"},
+    {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", "BAD"},
+    {"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", "BAD"},
+    {"GET / HTTP/1.1\r\nHost: u@b\r\n\r\n", "BAD"},
+    {"GET p HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
+    {"GET ?q HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
+    {"GET ftp://h/ HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
+    {"GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
+    {"GET  HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
+    {"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
+    {"GET / RTSP/1.1\r\nHost: a\r\n\r\n", "BAD"},
+    {"OPTIONS * RTSP/1.0\r\nHost: a\r\n\r\n", "BAD"},
+    {"SOURCE / ICE/1.0\r\nHost: a\r\n\r\n", "BAD"},
+    {"GET / http/1.1\r\nHost: a\r\n\r\n", "BAD"},
+    {"get / HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
+    {"HTTP/1.1 200 OK\r\n\r\n", "BAD"},
+    {"\x16\x03\x01\x02", "BAD"},
+    {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "BAD"},
+};
 
 static void test_smuggling_refused(void **state)
 {
     (void)state;
-    static const struct shape shapes[] = {
-        {POST "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "BAD"},
-        {POST "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n", "BAD"},
-        {POST "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", "BAD"},
-        {POST "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", "BAD"},
-        {POST "Content-Length: 3, 3\r\n\r\nabc", "BAD"},
-        {POST "Content-Length: +3\r\n\r\nabc", "BAD"},
-        {POST "Content-Length: -3\r\n\r\nabc", "BAD"},
-        {POST "Content-Length: 0x3\r\n\r\nabc", "BAD"},
-        {POST "Content-Length: 3 4\r\n\r\nabc", "BAD"},
-        {POST "Content-Length: 3.0\r\n\r\nabc", "BAD"},
-        {POST "Content-Length:\r\n\r\n", "BAD"},
-        {POST "Content-Length: 99999999999999999999\r\n\r\n", "BAD"},
-        {POST "Content-Length: 18446744073709551617\r\n\r\n", "BAD"},
-        {POST "Content-Length: 9223372036854775808\r\n\r\n", "BAD"},
-        {POST "Content-Length : 3\r\n\r\nabc", "BAD"},
-        {POST "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", "BAD"},
-        {POST "Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", "BAD"},
-        {POST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "BAD"},
-        {POST "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n", "BAD"},
-        {POST "Transfer-Encoding: identity\r\n\r\n", "BAD"},
-        {POST "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", "BAD"},
-        {POST "Transfer-Encoding: chunkedx\r\n\r\n0\r\n\r\n", "BAD"},
-        {POST "Transfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n", "BAD"},
-        {POST "Transfer-Encoding: \x0b"
-              "chunked\r\n\r\n0\r\n\r\n",
-         "BAD"},
-        {POST "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "BAD"},
-        {POST "Transfer-Encoding:\r\n\r\n", "BAD"},
-        {POST "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n", "BAD"},
-        {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "BAD"},
-        {GET "X: a\r\n b\r\n\r\n", "BAD"},
-        {GET "X: a\r\n\tb\r\n\r\n", "BAD"},
-        {GET " X: a\r\n\r\n", "BAD"},
-        {GET "X : a\r\n\r\n", "BAD"},
-        {GET "X\t: a\r\n\r\n", "BAD"},
-        {GET "X\r\n\r\n", "BAD"},
-        {GET ": a\r\n\r\n", "BAD"},
-        {GET "X Y: a\r\n\r\n", "BAD"},
-        {GET "X: a\nY: b\r\n\r\n", "BAD"},
-        {GET "X: a\rY: b\r\n\r\n", "BAD"},
-        {GET "X: a\r\r\n\r\n", "BAD"},
-        {GET "X: a\r\n\n", "BAD"},
-        {GET "X: a\n\n", "BAD"},
-        {GET "\n", "BAD"},
-        {GET "\r\r\n", "BAD"},
-        {GET "X: \x01\r\n\r\n", "BAD"},
-        {GET "X: \x7f\r\n\r\n", "BAD"},
-        {"GET / HTTP/1.1\nHost: a\r\n\r\n", "BAD"},
-        {"GET / HTTP/1.1\rHost: a\r\n\r\n", "BAD"},
-        {"GET / HTTP/1.1\r\n Host: a\r\n\r\n", "BAD"},
-        {"\n" GET "\r\n", "BAD"},
-        {"\r" GET "\r\n", "BAD"},
-        {"GET / HTTP/1.1\r\n\r\n", "BAD"},
-        {GET "Host: a\r\n\r\n", "BAD"},
-        {GET "host: b\r\n\r\n", "BAD"},
-        {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", "BAD"},
-        {"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", "BAD"},
-        {"GET / HTTP/1.1\r\nHost: u@b\r\n\r\n", "BAD"},
-        {"GET p HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
-        {"GET ?q HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
-        {"GET ftp://h/ HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
-        {"GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
-        {"GET  HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
-        {"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
-        {"GET / RTSP/1.1\r\nHost: a\r\n\r\n", "BAD"},
-        {"OPTIONS * RTSP/1.0\r\nHost: a\r\n\r\n", "BAD"},
-        {"SOURCE / ICE/1.0\r\nHost: a\r\n\r\n", "BAD"},
-        {"GET / http/1.1\r\nHost: a\r\n\r\n", "BAD"},
-        {"get / HTTP/1.1\r\nHost: a\r\n\r\n", "BAD"},
-        {"HTTP/1.1 200 OK\r\n\r\n", "BAD"},
-        {"\x16\x03\x01\x02", "BAD"},
-        {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "BAD"},
-    };
-    run_shapes(shapes, PLIM_COUNT(shapes));
+    run_shapes(smuggling, PLIM_COUNT(smuggling));
     /* a NUL is not a C string's to hold */
     expect(PLIM_LIT(GET "X: a\0b\r\n\r\n"), "BAD");
     expect(PLIM_LIT(GET "X\0: a\r\n\r\n"), "BAD");
     expect(PLIM_LIT("GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n"), "BAD");
 }
 
+static const struct shape chunk_shapes[] = {
+    {CHUNKED "g\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "-1\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "+1\r\na\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "0x1\r\na\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED " 1\r\na\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "1 \r\na\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "1\na\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "1\ra\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "1;\na\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "1;a\nb\r\nx\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "1;a=b\nb\r\nx\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "1;a=\"\n\"\r\nx\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "10000000000000000\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "fffffffffffffffff\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "1\r\nab\r\n", OK_CHUNKS "body=a BAD"},
+    {CHUNKED "1\r\na\n", OK_CHUNKS "body=a BAD"},
+    {CHUNKED "1\r\na\r0", OK_CHUNKS "body=a BAD"},
+    {CHUNKED "1\r\na0\r\n\r\n", OK_CHUNKS "body=a BAD"},
+    {CHUNKED "0\r\n\n", OK_CHUNKS "BAD"},
+    {CHUNKED "0\n\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "0\r\nX : y\r\n\r\n", OK_CHUNKS "BAD"},
+    {CHUNKED "0\r\nX: y\nZ: y\r\n\r\n", OK_CHUNKS "BAD"},
+};
+
 static void test_chunk_shapes_refused(void **state)
 {
     (void)state;
-    static const struct shape shapes[] = {
-        {CHUNKED "g\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "-1\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "+1\r\na\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "0x1\r\na\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED " 1\r\na\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "1 \r\na\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "1\na\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "1\ra\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "1;\na\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "1;a\nb\r\nx\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "1;a=b\nb\r\nx\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "1;a=\"\n\"\r\nx\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "10000000000000000\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "fffffffffffffffff\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "1\r\nab\r\n", OK_CHUNKS "body=a BAD"},
-        {CHUNKED "1\r\na\n", OK_CHUNKS "body=a BAD"},
-        {CHUNKED "1\r\na\r0", OK_CHUNKS "body=a BAD"},
-        {CHUNKED "1\r\na0\r\n\r\n", OK_CHUNKS "body=a BAD"},
-        {CHUNKED "0\r\n\n", OK_CHUNKS "BAD"},
-        {CHUNKED "0\n\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "0\r\nX : y\r\n\r\n", OK_CHUNKS "BAD"},
-        {CHUNKED "0\r\nX: y\nZ: y\r\n\r\n", OK_CHUNKS "BAD"},
-    };
-    run_shapes(shapes, PLIM_COUNT(shapes));
+    run_shapes(chunk_shapes, PLIM_COUNT(chunk_shapes));
 }
 
 static void test_versions(void **state)
@@ -398,9 +394,6 @@ static void test_syntax(void **state)
     assert_false(net_value_valid(PLIM_LIT("a\nb")));
     assert_false(net_value_valid(PLIM_LIT("a\0b")));
     assert_false(net_value_valid(PLIM_LIT("a\x7f")));
-    assert_true(net_list_has(PLIM_LIT("a, Close ,b"), "close"));
-    assert_false(net_list_has(PLIM_LIT("a,closed"), "close"));
-    assert_false(net_list_has(PLIM_LIT(""), "close"));
     int64_t length;
     assert_true(net_length_parse(PLIM_LIT("9223372036854775807"), &length));
     assert_false(net_length_parse(PLIM_LIT("9223372036854775808"), &length));

@@ -29,6 +29,16 @@ typedef struct fixture {
     plim_pool *pool;
 } fixture;
 
+/* Guards what a test changes in a script while its daemon runs. */
+static pthread_mutex_t scripting = PTHREAD_MUTEX_INITIALIZER;
+
+#define CHANGE(...)                                                                                \
+    do {                                                                                           \
+        pthread_mutex_lock(&scripting);                                                            \
+        __VA_ARGS__;                                                                               \
+        pthread_mutex_unlock(&scripting);                                                          \
+    } while (0)
+
 static const char *const names[DAEMONS] = {"first", "second", "third"};
 
 static void note_floor(daemon_script *script, const server_request *request)
@@ -45,9 +55,10 @@ static void note_floor(daemon_script *script, const server_request *request)
 
 static bool serve(server_conn *conn, server_request *request)
 {
-    daemon_script *script = conn->server->arg;
+    daemon_script *script = (daemon_script *)conn->server->arg;
     if (strstr(request->path, "/Describe")) {
-        core_description about = script->about; /* as it was when it was asked for */
+        core_description about; /* as it was when it was asked for */
+        CHANGE(about = script->about);
         pthread_mutex_t *hold = atomic_load(&script->hold_describe);
         atomic_fetch_add(&script->describes, 1);
         if (hold) {
@@ -58,7 +69,9 @@ static bool serve(server_conn *conn, server_request *request)
     }
     atomic_fetch_add(&script->runs, 1);
     note_floor(script, request);
-    return script->run ? script->run(conn, request) : server_good(conn, request);
+    server_script *run;
+    CHANGE(run = script->run);
+    return run ? run(conn, request) : server_good(conn, request);
 }
 
 static int set_up(void **state)
@@ -189,7 +202,7 @@ static void each_filter_has_its_reason(void **state)
     }
     assert_int_equal(runs(it), 0);
     /* One that fits is found behind those that do not. */
-    it->scripts[1].about.tier = PLIM_TIER_KERNEL;
+    CHANGE(it->scripts[1].about.tier = PLIM_TIER_KERNEL);
     assert_int_equal(plim_pool_refresh(it->pool, NULL, NULL), PLIM_OK);
     outcome out = run_with(
         it, (plim_requirement){.backend = PLIM_LIT("first"), .minimum_isolation = PLIM_TIER_KERNEL},
@@ -206,7 +219,7 @@ static void an_empty_identity_meets_nothing(void **state)
     fixture *it = *state;
     for (int i = 0; i < DAEMONS; i++) {
         core_environment *environment = &it->scripts[i].about.environment[PLIM_KIND_JAVASCRIPT];
-        environment->identity[0] = environment->software_identity[0] = '\0';
+        CHANGE(environment->identity[0] = environment->software_identity[0] = '\0');
     }
     static const plim_bytes any = PLIM_LIT("a:1");
     outcome out = run_with(it, (plim_requirement){.software = {PLIM_RULE_EXACT, &any, 1}}, NULL);
@@ -220,9 +233,9 @@ static void an_empty_identity_meets_nothing(void **state)
 static void kinds_are_filtered(void **state)
 {
     fixture *it = *state;
-    it->scripts[0].about.supports[PLIM_KIND_PROJECT] = false;
-    it->scripts[1].about.supports[PLIM_KIND_MODULE] = false;
-    it->scripts[0].about.supports[PLIM_KIND_MODULE] = false;
+    CHANGE(it->scripts[0].about.supports[PLIM_KIND_PROJECT] = false);
+    CHANGE(it->scripts[1].about.supports[PLIM_KIND_MODULE] = false);
+    CHANGE(it->scripts[0].about.supports[PLIM_KIND_MODULE] = false);
     plim_bytes step = PLIM_LIT("true");
     double value = 1;
     plim_project_request project = {.size = sizeof(project), .steps = &step, .step_count = 1};
@@ -299,7 +312,7 @@ static void prefer_ranks_and_keeps_order_among_equals(void **state)
     fixture *it = *state;
     atomic_int calls = 0;
     plim_requirement need = {.prefer = stronger_first, .prefer_ctx = &calls};
-    it->scripts[1].about.tier = it->scripts[2].about.tier = PLIM_TIER_KERNEL;
+    CHANGE(it->scripts[1].about.tier = it->scripts[2].about.tier = PLIM_TIER_KERNEL);
     outcome out = run_with(it, need, NULL);
     expect(&out, PLIM_OK, PLIM_ND_NONE, "second", 0);
     assert_true(atomic_load(&calls) > 0);
@@ -310,25 +323,28 @@ static void prefer_ranks_and_keeps_order_among_equals(void **state)
 
 static bool refuse_with(server_conn *conn, server_request *request)
 {
-    daemon_script *script = conn->server->arg;
+    daemon_script *script = (daemon_script *)conn->server->arg;
     char body[256];
-    if (script->cancel)
-        plim_cancel_fire(script->cancel);
-    if (script->refusal[0] == '-')
+    const char *refusal;
+    CHANGE({
+        refusal = script->refusal;
+        if (script->cancel)
+            plim_cancel_fire(script->cancel);
+    });
+    if (refusal[0] == '-')
         snprintf(body, sizeof(body), "{\"code\":\"internal\"}");
     else
         snprintf(body, sizeof(body),
                  "{\"code\":\"internal\",\"details\":[{\"type\":\"plimsoll.v1.NotDispatched\","
                  "\"value\":\"%s\"}]}",
-                 script->refusal);
+                 refusal);
     server_answer(conn, request, 500, "application/json", "", plim_bytes_of(body));
     return true;
 }
 
 static void refuse_at(fixture *it, int daemon, const char *refusal)
 {
-    it->scripts[daemon].run = refuse_with;
-    it->scripts[daemon].refusal = refusal;
+    CHANGE(it->scripts[daemon].run = refuse_with, it->scripts[daemon].refusal = refusal);
 }
 
 static void a_refusal_goes_on_only_for_four_reasons(void **state)
@@ -393,13 +409,13 @@ static void a_cancelled_call_does_not_go_on(void **state)
     /* Fired while the refusal is on its way: the call is over, whichever of the two it sees. */
     cancel = plim_cancel_new();
     refuse_at(it, 0, "CAY");
-    it->scripts[0].cancel = cancel;
+    CHANGE(it->scripts[0].cancel = cancel);
     out = run_with(it, (plim_requirement){.size = 0}, cancel);
     assert_string_equal(plim_choice_backend(out.choice), "first");
     assert_int_equal(plim_choice_retried_count(out.choice), 0);
     release(&out);
     assert_int_equal(runs(it), 2);
-    it->scripts[0].cancel = NULL;
+    CHANGE(it->scripts[0].cancel = NULL);
     plim_cancel_free(cancel);
 }
 
@@ -442,7 +458,7 @@ static bool break_off(server_conn *conn, server_request *request)
 static void a_lost_answer_is_not_sent_elsewhere(void **state)
 {
     fixture *it = *state;
-    it->scripts[0].run = break_off;
+    CHANGE(it->scripts[0].run = break_off);
     outcome out = run_with(it, (plim_requirement){.size = 0}, NULL);
     expect(&out, PLIM_E_TRANSPORT, PLIM_ND_NONE, "first", 0);
     release(&out);
@@ -453,9 +469,9 @@ static void a_lost_answer_is_not_sent_elsewhere(void **state)
 
 static bool refuse_a_floor(server_conn *conn, server_request *request)
 {
-    daemon_script *script = conn->server->arg;
+    daemon_script *script = (daemon_script *)conn->server->arg;
     assert_int_equal(atomic_load(&script->floor), PLIM_TIER_KERNEL);
-    script->refusal = "CAU";
+    CHANGE(script->refusal = "CAU");
     return refuse_with(conn, request);
 }
 
@@ -477,15 +493,15 @@ static bool run_at_kernel(server_conn *conn, server_request *request)
 static void a_tier_that_dropped_is_met_by_the_floor_on_the_request(void **state)
 {
     fixture *it = *state;
-    it->scripts[0].about.tier = it->scripts[1].about.tier = PLIM_TIER_KERNEL;
-    it->scripts[0].run = refuse_a_floor;
-    it->scripts[1].run = run_at_kernel;
+    CHANGE(it->scripts[0].about.tier = it->scripts[1].about.tier = PLIM_TIER_KERNEL);
+    CHANGE(it->scripts[0].run = refuse_a_floor);
+    CHANGE(it->scripts[1].run = run_at_kernel);
     plim_requirement need = {.minimum_isolation = PLIM_TIER_KERNEL};
     outcome out = run_with(it, need, NULL);
     expect(&out, PLIM_OK, PLIM_ND_NONE, "second", 1);
     release(&out);
     /* A daemon that ran it all the same. */
-    it->scripts[0].run = NULL;
+    CHANGE(it->scripts[0].run = NULL);
     out = run_with(it, need, NULL);
     expect(&out, PLIM_E_ISOLATION_EVIDENCE, PLIM_ND_NONE, "first", 0);
     release(&out);
@@ -496,7 +512,8 @@ static void a_stale_environment_is_found_out_afterwards(void **state)
 {
     fixture *it = *state;
     for (int i = 0; i < DAEMONS; i++)
-        snprintf(it->scripts[i].about.environment[PLIM_KIND_JAVASCRIPT].identity, 160, "oci:2");
+        CHANGE(snprintf(it->scripts[i].about.environment[PLIM_KIND_JAVASCRIPT].identity, 160,
+                        "oci:2"));
     outcome out = run_with(it, (plim_requirement){.environment = PLIM_LIT("oci:2")}, NULL);
     expect(&out, PLIM_E_ENVIRONMENT_MISMATCH, PLIM_ND_NONE, "first", 0);
     assert_null(plim_error_cause(&out.err));
@@ -528,7 +545,7 @@ static void a_slow_older_answer_does_not_replace_a_newer_one(void **state)
     while (atomic_load(&it->scripts[0].describes) == 0)
         sched_yield();
     atomic_store(&it->scripts[0].hold_describe, NULL);
-    it->scripts[0].about.tier = PLIM_TIER_VM;
+    CHANGE(it->scripts[0].about.tier = PLIM_TIER_VM);
     assert_int_equal(plim_pool_refresh(it->pool, NULL, NULL), PLIM_OK);
     pthread_mutex_unlock(&hold);
     pthread_join(thread, NULL);
@@ -540,14 +557,57 @@ static void a_slow_older_answer_does_not_replace_a_newer_one(void **state)
     assert_int_equal(atomic_load(&it->scripts[0].describes), 2);
 }
 
+/* Description of a daemon of protocol 2. */
+static bool describe_old(server_conn *conn, server_request *request)
+{
+    static const char body[] = "\x0A\x04wasm\x12\x07process\x48\x02";
+    server_answer(conn, request, 200, "application/proto", "",
+                  (plim_bytes){body, sizeof(body) - 1});
+    return true;
+}
+
+static void a_daemon_of_another_protocol_is_described_and_passed_over(void **state)
+{
+    fixture *it = *state;
+    server old;
+    server_start(&old, describe_old, NULL, NULL);
+    plim_client_options options = {.size = sizeof(options), .base_url = plim_bytes_of(old.url)};
+    plim_sandbox *sandbox;
+    plim_info *info;
+    plim_error err = PLIM_ERROR_INIT;
+    assert_int_equal(plim_sandbox_connect(&options, &sandbox, NULL), PLIM_OK);
+    assert_int_equal(plim_describe(sandbox, NULL, &info, &err), PLIM_E_PROTOCOL_MISMATCH);
+    assert_int_equal(plim_error_not_dispatched(&err), PLIM_ND_PROTOCOL);
+    assert_non_null(info);
+    assert_string_equal(plim_info_provider(info), "wasm");
+    plim_info_free(info);
+    plim_error_clear(&err);
+
+    plim_backend backends[] = {{PLIM_LIT("old"), sandbox}, it->backends[1]};
+    plim_pool *pool;
+    plim_javascript_request request = {.size = sizeof(request), .code = PLIM_LIT("1")};
+    plim_result *result;
+    plim_choice *choice;
+    assert_int_equal(plim_pool_new(backends, 2, 0, &pool, NULL), PLIM_OK);
+    assert_int_equal(plim_pool_run_javascript(pool, &request, NULL, NULL, &result, &choice, NULL),
+                     PLIM_OK);
+    assert_string_equal(plim_choice_backend(choice), "second");
+    assert_int_equal(plim_choice_retried_count(choice), 0);
+    plim_result_free(result);
+    plim_choice_free(choice);
+    plim_pool_free(pool);
+    plim_sandbox_free(sandbox);
+    server_stop(&old);
+}
+
 static void a_failed_description_is_asked_again(void **state)
 {
     fixture *it = *state;
-    it->scripts[0].about.provider = NULL; /* hangs up on Describe */
+    CHANGE(it->scripts[0].about.provider = NULL); /* hangs up on Describe */
     outcome out = run_with(it, (plim_requirement){.size = 0}, NULL);
     expect(&out, PLIM_OK, PLIM_ND_NONE, "second", 0);
     release(&out);
-    it->scripts[0].about.provider = "wasm";
+    CHANGE(it->scripts[0].about.provider = "wasm");
     out = run_with(it, (plim_requirement){.size = 0}, NULL);
     expect(&out, PLIM_OK, PLIM_ND_NONE, "first", 0);
     release(&out);
@@ -565,7 +625,7 @@ static void an_old_description_is_asked_again(void **state)
     plim_pool *pool;
     assert_int_equal(plim_pool_new(it->backends, 1, 1, &pool, NULL), PLIM_OK);
     plim_info *info;
-    struct timespec pause = {0, 5 * 1000 * 1000};
+    struct timespec pause = {0, 5000000L};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(plim_pool_describe(pool, PLIM_LIT("first"), NULL, &info, NULL), PLIM_OK);
         assert_string_equal(plim_info_provider(info), "wasm");
@@ -621,6 +681,7 @@ int main(void)
         TEST(a_tier_that_dropped_is_met_by_the_floor_on_the_request),
         TEST(a_stale_environment_is_found_out_afterwards),
         TEST(a_slow_older_answer_does_not_replace_a_newer_one),
+        TEST(a_daemon_of_another_protocol_is_described_and_passed_over),
         TEST(a_failed_description_is_asked_again),
         TEST(an_old_description_is_asked_again),
         TEST(a_pool_is_checked),

@@ -377,7 +377,7 @@ static void a_body_under_way_holds_a_slot(void **state)
                                "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n"));
     char go[64] = {0};
     /* 100 Continue is sent when the body is first read, with the slot held. */
-    assert_true(recv(fd, go, 25, MSG_WAITALL) == 25);
+    assert_true(recv_on(fd, go, 25, MSG_WAITALL) == 25);
     assert_memory_equal(go, "HTTP/1.1 100", 12);
     post("Describe", "", "{}", &a);
     is_error(&a, 429, "resource_exhausted", "CAY");

@@ -253,6 +253,8 @@ static void compressed_envelopes(void **state)
 
 /* ---- errors ---- */
 
+#define MARK "plimsoll.v1.NotDispatched"
+
 static void errors_as_json(void **state)
 {
     (void)state;
@@ -260,11 +262,11 @@ static void errors_as_json(void **state)
     plim_error err = PLIM_ERROR_INIT;
     static const char *const marks[] = {"", "CAE", "CAI", "CAM", "CAQ", "CAU", "CAY", "CAc"};
     plim_fail(&err, PLIM_E_REMOTE, PLIM_CODE_UNAVAILABLE, "%s", "");
-    assert_true(rpc_error_json(&err, NULL, &out));
+    assert_true(rpc_error_json(&err, NULL, MARK, &out));
     assert_string_equal(base_buf_text(&out), "{\"code\":\"unavailable\"}");
     plim_fail(&err, PLIM_E_REMOTE, PLIM_CODE_NOT_FOUND, "a \"b\"\n\xff");
     base_buf_clear(&out);
-    assert_true(rpc_error_json(&err, NULL, &out));
+    assert_true(rpc_error_json(&err, NULL, MARK, &out));
     assert_string_equal(base_buf_text(&out),
                         "{\"code\":\"not_found\",\"message\":\"a \\\"b\\\"\\n\xef\xbf\xbd\"}");
     for (int reason = PLIM_ND_REQUEST; reason <= PLIM_ND_ENVIRONMENT; reason++) {
@@ -272,7 +274,7 @@ static void errors_as_json(void **state)
         plim_refuse(&err, PLIM_E_REMOTE, PLIM_CODE_RESOURCE_EXHAUSTED, (plim_not_dispatched)reason,
                     "rate");
         base_buf_clear(&out);
-        assert_true(rpc_error_json(&err, NULL, &out));
+        assert_true(rpc_error_json(&err, NULL, MARK, &out));
         snprintf(want, sizeof(want),
                  "{\"code\":\"resource_exhausted\",\"message\":\"rate\",\"details\":[{\"type\":"
                  "\"plimsoll.v1.NotDispatched\",\"value\":\"%s\"}]}",
@@ -290,7 +292,7 @@ static void details_come_before_the_mark(void **state)
     rpc_extras extras = {.detail_count = 1,
                          .details = {{PLIM_LIT("plimsoll.v1.SessionEnded"), PLIM_LIT("\x08\x02")}}};
     core_refuse_request(&err, "%s", "");
-    assert_true(rpc_error_json(&err, &extras, &out));
+    assert_true(rpc_error_json(&err, &extras, MARK, &out));
     assert_string_equal(
         base_buf_text(&out),
         "{\"code\":\"invalid_argument\",\"details\":[{\"type\":\"plimsoll.v1.SessionEnded\","
@@ -304,12 +306,12 @@ static void errors_as_trailers(void **state)
     base_buf message = BASE_BUF_INIT(4096), details = BASE_BUF_INIT(4096);
     plim_error err = PLIM_ERROR_INIT;
     plim_fail(&err, PLIM_E_REMOTE, PLIM_CODE_ABORTED, "100%% é\n ~");
-    assert_true(rpc_error_grpc(&err, NULL, &message, &details));
+    assert_true(rpc_error_grpc(&err, NULL, MARK, &message, &details));
     assert_string_equal(base_buf_text(&message), "100%25 %C3%A9%0A ~");
     assert_int_equal(details.len, 0);
     base_buf_clear(&message);
     core_refuse_request(&err, "no");
-    assert_true(rpc_error_grpc(&err, NULL, &message, &details));
+    assert_true(rpc_error_grpc(&err, NULL, MARK, &message, &details));
     char bytes[256];
     size_t length;
     assert_true(wire_base64_decode(base_buf_bytes(&details), bytes, &length));

@@ -21,7 +21,7 @@ static void unknown_members_are_ignored(void **state)
 {
     (void)state;
     wire_run_request *request =
-        JSON(run_request, " {\"x\":{\"y\":[1,{\"z\":null}],\"y\":\"\\uD83D\\ude00\"},\"n\":1e999,"
+        JSON(run_request, " {\"x\":{\"y\":[1,{\"z\":null}],\"w\":\"\\uD83D\\ude00\"},\"n\":1e999,"
                           "\"big\":123456789012345678901234567890,\"protocol\":3,\"\":[]} \r\n\t");
     assert_int_equal(request->protocol, 3);
     wire_run_request *deep = JSON(run_request, "{\"javascript\":{\"code\":\"a\",\"b\":[[[]]]}}");
@@ -35,6 +35,9 @@ static void members_come_once(void **state)
     JSON_REFUSED(run_request, "{\"traceId\":\"a\",\"trace_id\":\"a\"}");
     JSON_REFUSED(run_request, "{\"javascript\":{},\"module\":{}}");
     JSON_REFUSED(run_request, "{\"traceId\":null,\"traceId\":\"a\"}");
+    JSON_REFUSED(run_request, "{\"x\":1,\"y\":2,\"\\u0078\":1}");
+    JSON_REFUSED(run_request, "{\"x\":[{\"y\":1,\"z\":{},\"y\":1}]}");
+    JSON(run_request, "{\"x\":{\"x\":{\"x\":1}},\"y\":[{\"x\":1},{\"x\":1}]}");
     wire_run_request *request = JSON(run_request, "{\"javascript\":null,\"module\":{}}");
     assert_int_equal(request->payload_case, PLIMSOLL__V1__RUN_REQUEST__PAYLOAD_MODULE);
 }
@@ -308,8 +311,10 @@ static void writes_doubles_that_read_back(void **state)
             "0.3333333333333333,1e-07,4.94065645841247e-324,100,123456.789,9007199254740992]}");
     wire_module_row *back = decoded(WIRE_JSON, WIRE_TYPE(module_row), json);
     for (size_t i = 0; i < PLIM_COUNT(values); i++)
-        assert_true(isnan(values[i]) ? isnan(back->values[i])
-                                     : memcmp(&values[i], &back->values[i], sizeof(double)) == 0);
+        if (isnan(values[i]))
+            assert_true(isnan(back->values[i]));
+        else
+            assert_memory_equal(&values[i], &back->values[i], sizeof(double));
     wire_module_run run = {.base = WIRE_BASE(module_run), .end_time = -0.0};
     is_text(encoded(WIRE_JSON, &run), "{\"endTime\":-0}");
 }

@@ -11,9 +11,9 @@ typedef struct wasm_reply {
 } wasm_reply;
 
 /*
- * The answer to a host call of a run without a grant (contract 9.1): 413 for an envelope of a wrong
- * length, 400 for one that is not exactly {"method": string, "path": string, "body"?: any}, else
- * 503: there is no broker to ask.
+ * The answer to a host call of a run without a grant: 413 for an envelope of a wrong length, 400
+ * for one that is not exactly {"method": string, "path": string, "body"?: any}, else 503: there is
+ * no broker to ask.
  */
 wasm_reply wasm_answer_without_broker(plim_bytes envelope);
 

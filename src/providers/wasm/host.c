@@ -92,23 +92,49 @@ bool wasm_host_spawn(wasm_host *host, plim_error *err)
     if (!spawn_with(host, path, theirs, err))
         return false;
     host->pidfd = pidfd_open(host->pid, 0);
+    if (host->pidfd < 0) {
+        int failed = errno;
+        kill(host->pid, SIGKILL); /* not reaped yet, so the number is still its own */
+        waitpid(host->pid, NULL, 0);
+        host->pid = -1;
+        return core_refuse_environment(err, "cannot watch the worker host: %s",
+                                       base_errno_text(failed));
+    }
     host->control = TAKE_FD(ours);
+    return true;
+}
+
+void wasm_host_kill(wasm_host *host)
+{
+    base_fd_close(&host->control);
+    if (host->pid >= 0)
+        pidfd_send_signal(host->pidfd, SIGKILL, NULL, 0);
+}
+
+bool wasm_host_reap(wasm_host *host, int wait_ms)
+{
+    if (host->pid < 0)
+        return true;
+    struct pollfd wait_for = {.fd = host->pidfd, .events = POLLIN};
+    int status;
+    /* A program that ignores SIGCHLD, or reaps all children itself, has taken the status: that is
+     * an end as well. */
+    if (poll(&wait_for, 1, wait_ms) != 1 || waitpid(host->pid, &status, WNOHANG) == 0)
+        return false;
+    base_fd_close(&host->pidfd);
+    host->pid = -1;
     return true;
 }
 
 void wasm_host_end(wasm_host *host)
 {
-    if (host->pid < 0)
-        return;
     base_fd_close(&host->control);
-    struct pollfd wait_for = {.fd = host->pidfd, .events = POLLIN};
-    if (host->pidfd >= 0 && poll(&wait_for, 1, HOST_END_MS) != 1)
-        pidfd_send_signal(host->pidfd, SIGKILL, NULL, 0);
-    int status;
-    while (waitpid(host->pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    base_fd_close(&host->pidfd);
-    host->pid = -1;
+    if (wasm_host_reap(host, HOST_END_MS))
+        return;
+    wasm_host_kill(host);
+    /* The bound is for a kernel that is stuck in it; then its parent's end reaps it. */
+    if (!wasm_host_reap(host, HOST_END_MS))
+        base_fd_close(&host->pidfd);
 }
 
 bool wasm_host_ask_fork(wasm_host *host, uint32_t id, uint8_t flags)

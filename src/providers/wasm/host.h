@@ -11,9 +11,9 @@
 #include "providers/wasm/protocol.h"
 
 typedef struct wasm_host {
-    int control; /* -1: not running */
+    int control; /* -1: not running, or ending */
     int pidfd;
-    int pid;
+    int pid; /* -1: none, not even one that is ending */
 } wasm_host;
 
 #define WASM_HOST_NONE ((wasm_host){-1, -1, -1})
@@ -26,8 +26,18 @@ bool wasm_host_locate(char *path, size_t size);
  * directory. */
 bool wasm_host_spawn(wasm_host *host, plim_error *err);
 
-/* End of file on the control socket ends the host and its workers; one that lingers is killed.
- * Reaps it. */
+/* Close the control socket and kill the host; its workers end with it. wasm_host_reap is still to
+ * be called. */
+void wasm_host_kill(wasm_host *host);
+
+/*
+ * Wait for the end of a host whose control socket is closed, at most `wait_ms`, and reap it. False:
+ * it has not ended yet. True also when there is none.
+ */
+bool wasm_host_reap(wasm_host *host, int wait_ms);
+
+/* Let the host end by itself, as end of file makes it, or kill it when it lingers. Reaps it. Blocks
+ * for seconds at most. */
 void wasm_host_end(wasm_host *host);
 
 /* Ask for a worker. False: the socket would block or is gone. */

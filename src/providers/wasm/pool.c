@@ -181,8 +181,14 @@ static void ask_for_spares(wasm_pool *pool)
         drop_worker(pool, longest_idle);
         all--;
     }
-    for (; spare < wanted && all < most && ask_for_one(pool); spare++)
-        all++;
+    for (; spare < wanted && all < most; spare++, all++) {
+        if (ask_for_one(pool))
+            continue;
+        /* Nothing else will happen that makes anybody look again: the supervisor does, later. */
+        pause_before_retry(pool);
+        notify(pool->wake_fd);
+        return;
+    }
 }
 
 static bool set_owner(wasm_worker *worker, plim_bytes principal)
@@ -231,11 +237,11 @@ static struct choice look(wasm_pool *pool, plim_bytes principal)
 }
 
 /*
- * The worker to use now, or NULL. Of several own ones the longest idle has restored its snapshot
- * most surely, so that one busy caller comes to alternate between two workers and never waits for a
- * reset.
+ * The worker to use now, or NULL; `*nomem` says that memory was the reason. Of several own ones the
+ * longest idle has restored its snapshot most surely, so that one busy caller comes to alternate
+ * between two workers and never waits for a reset.
  */
-static wasm_worker *pick(wasm_pool *pool, plim_bytes principal)
+static wasm_worker *pick(wasm_pool *pool, plim_bytes principal, bool *nomem)
 {
     struct choice found = look(pool, principal);
     wasm_worker *worker = found.own;
@@ -245,7 +251,8 @@ static wasm_worker *pick(wasm_pool *pool, plim_bytes principal)
         drop_worker(pool, found.foreign);
         ask_for_spares(pool);
     }
-    if (!worker || (!worker->owner && !set_owner(worker, principal)))
+    *nomem = worker && !worker->owner && !set_owner(worker, principal);
+    if (!worker || *nomem)
         return NULL;
     worker->state = WASM_WORKER_TAKEN;
     ask_for_spares(pool);
@@ -294,6 +301,7 @@ static void on_worker(wasm_pool *pool, wasm_packet *packet)
     worker->socket = packet->socket;
     worker->pidfd = packet->pidfd;
     worker->pid = packet->worker.pid;
+    pool->retry_ms = RETRY_MS;
     worker->idle_due_ns = base_deadline_after_ms(WASM_IDLE_DUE_MS);
     if (worker->state == WASM_WORKER_ASKED)
         worker->state = WASM_WORKER_WAITING;
@@ -348,7 +356,7 @@ static void on_ready(wasm_pool *pool, const struct plim_host_ready *ready)
 {
     const char *unfit = why_unfit(ready);
     if (unfit) {
-        wasm_host_end(&pool->host);
+        wasm_host_kill(&pool->host);
         on_host_gone(pool, unfit);
         return;
     }
@@ -389,7 +397,7 @@ static void receive_all(wasm_pool *pool)
             return;
         bool refused = result == WASM_PACKET_OK && packet.tag == PLIM_HOST_REFUSED;
         if (result == WASM_PACKET_GONE || refused) {
-            wasm_host_end(&pool->host);
+            wasm_host_kill(&pool->host);
             on_host_gone(pool, refused ? packet.reason : NULL);
             return;
         }
@@ -401,15 +409,17 @@ static void receive_all(wasm_pool *pool)
 
 static void supervise_once(wasm_pool *pool)
 {
-    if (pool->host.control < 0 && base_monotonic_ns() >= pool->retry_ns &&
-        !wasm_host_spawn(&pool->host, &pool->host_error))
+    /* One host at a time: the next is started when the one before has ended. */
+    if (pool->host.control < 0 && wasm_host_reap(&pool->host, 0) &&
+        base_monotonic_ns() >= pool->retry_ns && !wasm_host_spawn(&pool->host, &pool->host_error))
         pause_before_retry(pool);
     ask_for_spares(pool);
     changed(pool);
 
     int64_t look_ns = next_look(pool);
     pool->timer_armed = look_ns != BASE_NEVER;
-    struct pollfd fds[] = {{.fd = pool->host.control, .events = POLLIN},
+    bool ending = pool->host.control < 0;
+    struct pollfd fds[] = {{.fd = ending ? pool->host.pidfd : pool->host.control, .events = POLLIN},
                            {.fd = pool->wake_fd, .events = POLLIN}};
     pthread_mutex_unlock(&pool->mutex);
     run_ctx_poll(&(run_ctx){look_ns, -1}, fds, PLIM_COUNT(fds));
@@ -516,9 +526,14 @@ wasm_worker *wasm_pool_take(wasm_pool *pool, plim_bytes principal, const run_ctx
         pthread_mutex_lock(&pool->mutex);
         wasm_worker *worker;
         run_wait waited = RUN_READY;
-        while (!(worker = pick(pool, principal)) && waited == RUN_READY)
+        bool nomem;
+        while (!(worker = pick(pool, principal, &nomem)) && !nomem && waited == RUN_READY)
             waited = await_change(pool, ctx);
         pthread_mutex_unlock(&pool->mutex);
+        if (nomem) {
+            plim_refuse_nomem(err);
+            return NULL;
+        }
         if (!worker) {
             fail_take(err, waited);
             return NULL;

@@ -32,8 +32,7 @@ typedef struct wasm_worker {
 
 enum {
     WASM_INPUT_BYTES = 65536,
-    WASM_IDLE_DUE_MS =
-        1000, /* a worker restores its snapshot within this, or is discarded (contract 12.2) */
+    WASM_IDLE_DUE_MS = 1000, /* a worker restores its snapshot within this, or is discarded */
 };
 
 /*

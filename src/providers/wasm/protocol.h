@@ -1,5 +1,5 @@
 /*
- * What the library and the worker host say to each other (spec/wasm.md, sections 9 and 12).
+ * What the library and the worker host say to each other.
  *
  * Shared by both sides and free of I/O: tags, limits and wire structs only. Two sockets exist. The
  * CONTROL socket (AF_UNIX, SOCK_SEQPACKET, descriptor 3 of the host) carries one message a packet:
@@ -18,83 +18,84 @@
 
 #define PLIM_WORKER_FD 3 /* control socket in the host, worker socket in a worker */
 
-/* ---- limits
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- limits ---- */
 
 #define PLIM_WASM_PAGE_BYTES    65536u
 #define PLIM_WASM_PAGES_DEFAULT 4096u  /* 256 MiB */
 #define PLIM_WASM_PAGES_MAX     65536u /* 4 GiB: all that 32-bit addresses reach */
-#define PLIM_WASM_PAGES_HEADROOM                                                                   \
-    64u /* a cap below snapshot + this cannot run anything useful: refused */
-#define PLIM_WASM_GROWTH_REUSE_MAX                                                                 \
-    1024u /* a run that grew by more pages ends its worker: returning 64 MiB                       \
-             page by page costs more than a fresh fork */
+
+/* A page cap below the snapshot's pages plus this cannot run anything useful and is refused. */
+#define PLIM_WASM_PAGES_HEADROOM 64u
+
+/*
+ * A run that grew by more pages ends its worker: returning 64 MiB page by page costs more than a
+ * fresh fork.
+ */
+#define PLIM_WASM_GROWTH_REUSE_MAX 1024u
 
 #define PLIM_WORKER_OUTPUT_MAX   65536u   /* bytes in one O or E frame */
 #define PLIM_WORKER_ENVELOPE_MAX 1114112u /* H: 1 MiB body limit + 64 KiB of framing */
-#define PLIM_WORKER_REPLY_MAX    4194304u /* body bytes in an h frame = the guest's response buffer \
-                                           */
-#define PLIM_WORKER_TRAP_MAX 256u         /* bytes of a trap reason, and of a host's `!` reason */
-#define PLIM_WORKER_SOURCE_MAX                                                                     \
-    67108864u /* source bytes in an R frame; requests are bounded far below this */
+#define PLIM_WORKER_REPLY_MAX    4194304u /* body in an h frame: the guest's response buffer */
+#define PLIM_WORKER_TRAP_MAX     256u     /* bytes of a trap reason, and of a host's `!` reason */
 
-/* ---- control socket
- * ----------------------------------------------------------------------------------------- */
+/* Source bytes in an R frame. Requests are bounded far below; this only bounds a slip. */
+#define PLIM_WORKER_SOURCE_MAX 67108864u
+
+/*
+ * When lines precede the request's code in the source (a grant's client, a preamble), the source
+ * may open with a line made of this and the decimal number of those lines, itself included. Line
+ * numbers in errors then count from the first line of the request's code.
+ */
+#define PLIM_SOURCE_LINES_MARK "//@plimsoll-lines "
+
+/* ---- control socket ---- */
 
 enum plim_host_tag {
     /* host -> parent */
-    PLIM_HOST_READY =
-        'V', /* plim_host_ready: snapshot taken, confinement done, first message of a good start */
-    PLIM_HOST_REFUSED =
-        '!', /* UTF-8 reason, 1..256 bytes, instead of V; the host then exits with 1 */
-    PLIM_HOST_WORKER =
-        'W', /* plim_host_worker + SCM_RIGHTS [worker socket, pidfd], in that order */
-    PLIM_HOST_NO_WORKER =
-        'N', /* plim_host_no_worker: the fork with this id failed, nothing was created */
-    PLIM_HOST_EXITED = 'X', /* plim_host_exited: a worker was reaped; comes after its W */
+
+    PLIM_HOST_READY = 'V',     /* plim_host_ready: prepared and confined; first and once */
+    PLIM_HOST_REFUSED = '!',   /* UTF-8 reason, 1..256 bytes, instead of V; exits with 1 */
+    PLIM_HOST_WORKER = 'W',    /* plim_host_worker + SCM_RIGHTS [worker socket, pidfd] */
+    PLIM_HOST_NO_WORKER = 'N', /* plim_host_no_worker: the fork failed, nothing was created */
+    PLIM_HOST_EXITED = 'X',    /* plim_host_exited: a worker was reaped; comes after its W */
+
     /* parent -> host */
+
     PLIM_HOST_FORK = 'F', /* plim_host_fork: fork one worker; answered by W or N, in order */
 };
 
-/* Flags of plim_host_fork. Unknown bits end the host (malformed). */
-#define PLIM_FORK_SINGLE_USE                                                                       \
-    0x01u /* the worker exits with 0 after its one run (after D, without I) */
-#define PLIM_FORK_PROBE                                                                            \
-    0x02u /* once confined, make a forbidden system call: must be reaped with SIGSYS */
+/* Flags of plim_host_fork; unknown bits end the host. */
+
+/* The worker exits with 0 after its one run (after D, without I). */
+#define PLIM_FORK_SINGLE_USE 0x01u
+/* Once confined, the worker makes a forbidden system call: it must be reaped with SIGSYS. */
+#define PLIM_FORK_PROBE     0x02u
 #define PLIM_FORK_FLAGS_ALL (PLIM_FORK_SINGLE_USE | PLIM_FORK_PROBE)
 
 /*
- * Walls of plim_host_ready: what stands around every worker of this host. A missing bit is a fact
- * to report, not a failure: an ordinary user on a kernel without user namespaces gets fewer. The
- * first group always stands, or the host refuses to start.
+ * Walls of plim_host_ready: what stands around every worker of this host. The first five always
+ * stand, or the host refuses to start. Each of the others is a fact to report, not a failure: an
+ * ordinary user on a kernel without user namespaces gets none of them.
  */
 #define PLIM_WALL_NO_NEW_PRIVS 0x0001u /* no exec can gain privileges */
-#define PLIM_WALL_NOT_DUMPABLE                                                                     \
-    0x0002u                       /* no core, no ptrace by equals, /proc entries owned by root */
-#define PLIM_WALL_RLIMITS 0x0004u /* core, file size, processes, descriptors, stack */
-#define PLIM_WALL_SECCOMP                                                                          \
-    0x0008u /* each worker installs its filter or dies; the kernel supports it */
-#define PLIM_WALL_NO_CAPS                                                                          \
-    0x0010u /* every capability set is empty, the bounding set where it may be */
-#define PLIM_WALLS_REQUIRED  0x001fu
-#define PLIM_WALL_EMPTY_ROOT 0x0100u /* the root directory is an empty read-only tmpfs */
-#define PLIM_WALL_NET_NS     0x0200u /* a network namespace of its own, with no interface up */
-#define PLIM_WALL_IPC_NS     0x0400u
-#define PLIM_WALL_UTS_NS     0x0800u
-#define PLIM_WALL_USER_NS                                                                          \
-    0x1000u /* started by an ordinary user: the namespaces above hang on this one */
-#define PLIM_WALL_OTHER_UID                                                                        \
-    0x2000u /* started by root: runs under a user and group id that own nothing */
+#define PLIM_WALL_NOT_DUMPABLE 0x0002u /* no core, no ptrace by equals */
+#define PLIM_WALL_RLIMITS      0x0004u /* core, file size, processes, descriptors, stack */
+#define PLIM_WALL_SECCOMP      0x0008u /* each worker installs its filter or dies */
+#define PLIM_WALL_NO_CAPS      0x0010u /* every capability set is empty */
+#define PLIM_WALLS_REQUIRED    0x001fu
+#define PLIM_WALL_EMPTY_ROOT   0x0100u /* the root directory is an empty read-only tmpfs */
+#define PLIM_WALL_NET_NS       0x0200u /* a network namespace with no interface up */
+#define PLIM_WALL_IPC_NS       0x0400u
+#define PLIM_WALL_UTS_NS       0x0800u
+#define PLIM_WALL_USER_NS      0x1000u /* started by an ordinary user: owns those above */
+#define PLIM_WALL_OTHER_UID    0x2000u /* started by root: runs as ids that own nothing */
 
 struct plim_host_ready {
-    uint32_t version;        /* PLIM_WORKER_PROTOCOL_VERSION */
-    uint32_t snapshot_pages; /* pages of the prepared memory: the least a page cap can be is this +
-                                HEADROOM */
-    uint32_t module_max_pages; /* what the module itself allows: a higher cap is cut to it */
+    uint32_t version;          /* PLIM_WORKER_PROTOCOL_VERSION */
+    uint32_t snapshot_pages;   /* a page cap must be this + PLIM_WASM_PAGES_HEADROOM, or more */
+    uint32_t module_max_pages; /* a higher cap is cut to it */
     uint32_t walls;            /* PLIM_WALL_* */
-    char identity[64];         /* lower-case hex SHA-256 of guest.wasm, no NUL: compare with
-                                  PLIM_GUEST_SHA256 */
+    char identity[64];         /* hex SHA-256 of guest.wasm, no NUL; as PLIM_GUEST_SHA256 */
 } __attribute__((packed));
 
 struct plim_host_fork {
@@ -109,7 +110,7 @@ struct plim_host_worker {
 
 struct plim_host_no_worker {
     uint32_t id;
-    int32_t error; /* errno of the step that failed */
+    int32_t error; /* errno of the step that failed; EAGAIN: too many workers */
 } __attribute__((packed));
 
 struct plim_host_exited {
@@ -123,13 +124,12 @@ struct plim_host_exited {
 enum plim_host_exit {
     PLIM_HOST_EXIT_PARENT_GONE = 0, /* end of file on the control socket */
     PLIM_HOST_EXIT_REFUSED = 1,     /* could not prepare or confine itself; a `!` says why */
-    PLIM_HOST_EXIT_NO_SOCKET = 2, /* descriptor 3 is not a SOCK_SEQPACKET socket: nobody to tell */
-    PLIM_HOST_EXIT_PROTOCOL = 3,  /* malformed message from the parent */
-    PLIM_HOST_EXIT_LOST = 4,      /* the control socket failed */
+    PLIM_HOST_EXIT_NO_SOCKET = 2,   /* descriptor 3 is no SOCK_SEQPACKET socket: nobody to tell */
+    PLIM_HOST_EXIT_PROTOCOL = 3,    /* malformed message from the parent */
+    PLIM_HOST_EXIT_LOST = 4,        /* the control socket failed */
 };
 
-/* ---- worker socket
- * ------------------------------------------------------------------------------------------ */
+/* ---- worker socket ---- */
 
 struct plim_worker_frame {
     uint8_t tag;
@@ -138,15 +138,17 @@ struct plim_worker_frame {
 
 enum plim_worker_tag {
     /* worker -> parent; per run: S, then any of O E H, then one D or T */
+
     PLIM_WORKER_IDLE = 'I',   /* 0 bytes: snapshot in place, waiting for R */
     PLIM_WORKER_START = 'S',  /* 0 bytes: on the wire before any guest code runs */
-    PLIM_WORKER_STDOUT = 'O', /* 1..OUTPUT_MAX */
-    PLIM_WORKER_STDERR = 'E', /* 1..OUTPUT_MAX */
-    PLIM_WORKER_CALL = 'H',   /* 1..ENVELOPE_MAX; the worker then waits for h and sends nothing */
-    PLIM_WORKER_TRAP = 'T',   /* 0..TRAP_MAX, without "wasm error: "; the worker then exits */
-    PLIM_WORKER_DONE =
-        'D', /* 1: exit code. Then I, or the worker exits (single use, or grew too far) */
+    PLIM_WORKER_STDOUT = 'O', /* 1..OUTPUT_MAX bytes */
+    PLIM_WORKER_STDERR = 'E', /* 1..OUTPUT_MAX bytes */
+    PLIM_WORKER_CALL = 'H',   /* 1..ENVELOPE_MAX bytes; the worker then waits for h */
+    PLIM_WORKER_TRAP = 'T',   /* 1..TRAP_MAX bytes, no "wasm error: "; the worker then exits */
+    PLIM_WORKER_DONE = 'D',   /* 1 byte: exit code. Then I, or the worker exits: see below */
+
     /* parent -> worker */
+
     PLIM_WORKER_RUN = 'R',   /* plim_worker_run, then the source */
     PLIM_WORKER_REPLY = 'h', /* plim_worker_reply, then the body */
 };
@@ -161,11 +163,10 @@ struct plim_worker_reply {
 
 /* Exit codes of a worker. */
 enum plim_worker_exit {
-    PLIM_WORKER_EXIT_OK =
-        0, /* single use served, grew too far after a clean return, or parent gone */
+    PLIM_WORKER_EXIT_OK = 0,         /* after D: single use, or grew too far; or parent gone */
     PLIM_WORKER_EXIT_TRAP = 10,      /* after T */
     PLIM_WORKER_EXIT_PROTOCOL = 11,  /* malformed or unexpected frame from the parent */
-    PLIM_WORKER_EXIT_UNCONFINED = 12 /* a wall could not be raised: never sent I, no code ran */
+    PLIM_WORKER_EXIT_UNCONFINED = 12 /* a wall could not be raised: no I was sent, no code ran */
 };
 
 static_assert(sizeof(struct plim_host_ready) == 80, "wire layout");

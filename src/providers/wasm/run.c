@@ -61,7 +61,7 @@ static listen_result send_frame(wasm_worker *worker, const run_ctx *ctx, unsigne
     unsigned char head[9] = {tag};
     u32_le(head + 1, (uint32_t)(sizeof(uint32_t) + body.len));
     u32_le(head + 5, fixed);
-    struct iovec parts[] = {{head, sizeof(head)}, {(void *)(uintptr_t)body.data, body.len}};
+    struct iovec parts[] = {{head, sizeof(head)}, {(void *)body.data, body.len}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     for (size_t left = sizeof(head) + body.len; left;) {
         ssize_t sent = sendmsg(worker->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -93,7 +93,7 @@ static void set_reason(wasm_run *run, const char *prefix, plim_bytes text)
 {
     size_t at = (size_t)snprintf(run->reason, sizeof(run->reason), "%s", prefix);
     for (size_t i = 0; i < text.len && at + 1 < sizeof(run->reason); i++, at++)
-        run->reason[at] = text.data[i] >= ' ' && text.data[i] < 0x7F ? text.data[i] : '?';
+        run->reason[at] = (char)(text.data[i] >= ' ' && text.data[i] < 0x7F ? text.data[i] : '?');
     run->reason[at] = '\0';
 }
 
@@ -105,6 +105,7 @@ static progress on_frames(wasm_worker *worker, plim_bytes input, wasm_run *run, 
         case WASM_FRAME_MORE:
             return RUNNING;
         case WASM_FRAME_START:
+            run->started = true;
             break;
         case WASM_FRAME_STDOUT:
             capture(&run->out, payload);
@@ -134,11 +135,6 @@ static progress on_frames(wasm_worker *worker, plim_bytes input, wasm_run *run, 
     }
 }
 
-static bool started(const wasm_worker *worker)
-{
-    return worker->frames.phase != WASM_PHASE_ASKED && worker->frames.phase != WASM_PHASE_IDLE;
-}
-
 /* After SIGKILL or an end: take in what is in the socket already. It is finite, for nobody writes
  * any more. */
 static void drain(wasm_worker *worker, wasm_run *run)
@@ -165,10 +161,13 @@ static wasm_run_end lost(wasm_pool *pool, wasm_worker *worker, wasm_run *run)
 {
     int status;
     drain(worker, run);
-    bool had_started = started(worker);
-    if (wasm_pool_end_of(pool, worker, &status) != WASM_END_STATUS || !had_started) {
-        snprintf(run->reason, sizeof(run->reason), "the worker was lost");
-        return WASM_RUN_NO_START;
+    int end = wasm_pool_end_of(pool, worker, &status);
+    if (end != WASM_END_STATUS || !run->started) {
+        snprintf(run->reason, sizeof(run->reason), "the worker was lost %s",
+                 !run->started          ? "before it started the run"
+                 : end == WASM_END_LOST ? "with its host"
+                                        : "and its host does not say how");
+        return WASM_RUN_LOST;
     }
     if (WIFSIGNALED(status))
         snprintf(run->reason, sizeof(run->reason), "worker killed by signal %d", WTERMSIG(status));
@@ -194,9 +193,8 @@ static wasm_run_end ended(wasm_worker *worker, progress how, int64_t deadline_ns
     if (how == ENDED_DONE)
         return WASM_RUN_TIMEOUT;
     if (how == ENDED_BAD) {
-        bool had_started = started(worker);
         snprintf(run->reason, sizeof(run->reason), "worker broke its protocol");
-        return had_started ? WASM_RUN_ABORTED : WASM_RUN_NO_START;
+        return run->started ? WASM_RUN_ABORTED : WASM_RUN_LOST;
     }
     return WASM_RUN_ABORTED;
 }

@@ -16,16 +16,17 @@ typedef struct wasm_stream {
 } wasm_stream;
 
 typedef enum {
-    WASM_RUN_DONE,     /* clean return with `exit_code`: the worker may be given back */
-    WASM_RUN_ABORTED,  /* trap, crash or nonsense after the start mark: `reason` says what; a result
-                        */
-    WASM_RUN_TIMEOUT,  /* the run's deadline */
-    WASM_RUN_GONE,     /* the caller: cancelled or its own deadline (`why`) */
-    WASM_RUN_NO_START, /* the worker or its host was lost: no result. `reason` says what */
+    WASM_RUN_DONE,    /* clean return with `exit_code`: the worker may be given back */
+    WASM_RUN_ABORTED, /* trap, crash or nonsense after the start mark: `reason` says what; a result
+                       */
+    WASM_RUN_TIMEOUT, /* the run's deadline */
+    WASM_RUN_GONE,    /* the caller: cancelled or its own deadline (`why`) */
+    WASM_RUN_LOST,    /* the worker or its host was lost: no result. `reason` says what */
 } wasm_run_end;
 
 typedef struct wasm_run {
     wasm_stream out, err;
+    bool started; /* the start mark came: from here on there is a result */
     unsigned char exit_code;
     run_wait why;
     char reason[PLIM_WORKER_TRAP_MAX + 32];

@@ -20,7 +20,7 @@ static const struct check {
     const char *name;
     const char *code;
     int deadline_ms;
-    wasm_run_end end; /* expected; WASM_RUN_NO_START: a result of any kind, but not exit 0 */
+    wasm_run_end end; /* expected; WASM_RUN_LOST: a result of any kind, but not exit 0 */
     unsigned char exit_code;
     const char *out; /* expected stdout; NULL: any */
 } checks[] = {
@@ -32,16 +32,16 @@ static const struct check {
      "undefined undefined\n"},
     {"endless loop", "console.log('in'); for (;;);", ENDLESS_MS, WASM_RUN_TIMEOUT, 0, "in\n"},
     {"memory limit", "const a = []; for (;;) a.push(new Uint8Array(1 << 20).fill(1))", CHECK_MS,
-     WASM_RUN_NO_START, 0, ""},
+     WASM_RUN_LOST, 0, ""},
     {"recursion", "function f(n) { return n ? f(n - 1) + 1 : 0 } f(200000)", CHECK_MS,
-     WASM_RUN_NO_START, 0, ""},
+     WASM_RUN_LOST, 0, ""},
 };
 
 static bool as_expected(const struct check *check, wasm_run_end end, const wasm_run *run)
 {
     if (check->out && !base_bytes_is(base_buf_bytes(&run->out.kept), check->out))
         return false;
-    if (check->end == WASM_RUN_NO_START)
+    if (check->end == WASM_RUN_LOST)
         return end == WASM_RUN_ABORTED || (end == WASM_RUN_DONE && run->exit_code != 0);
     return end == check->end && (end != WASM_RUN_DONE || run->exit_code == check->exit_code);
 }
@@ -64,6 +64,19 @@ static bool run_check(wasm_pool *pool, wasm_worker *worker, const struct check *
     return good;
 }
 
+/* A worker for a check; without one the provider is not ready, and says why. */
+static wasm_worker *take_for(wasm_pool *pool, const char *check, const run_ctx *ctx,
+                             plim_error *err)
+{
+    _cleanup_error_ plim_error why = PLIM_ERROR_INIT;
+    wasm_worker *worker = wasm_pool_take(pool, SMOKE_PRINCIPAL, ctx, &why);
+    if (!worker && plim_error_status(&why) == PLIM_E_CANCELED)
+        plim_error_move(err, &why);
+    else if (!worker)
+        core_refuse_environment(err, "startup test \"%s\": %s", check, plim_error_message(&why));
+    return worker;
+}
+
 /* One worker serves check after check until one of them costs its life, so that the reset between
  * runs is tested too. */
 static bool run_checks(wasm_pool *pool, uint32_t page_cap, const run_ctx *ctx, plim_error *err)
@@ -73,10 +86,9 @@ static bool run_checks(wasm_pool *pool, uint32_t page_cap, const run_ctx *ctx, p
     for (size_t i = 0; good && i < PLIM_COUNT(checks); i++) {
         run_ctx bounded = run_ctx_until(ctx, base_deadline_after_ms(CHECK_MS));
         if (!worker)
-            worker = wasm_pool_take(pool, SMOKE_PRINCIPAL, &bounded, NULL);
+            worker = take_for(pool, checks[i].name, &bounded, err);
         if (!worker)
-            return core_refuse_environment(err, "startup test \"%s\": no worker could be had",
-                                           checks[i].name);
+            return false;
         wasm_run_end end;
         good = run_check(pool, worker, &checks[i], page_cap, ctx, &end, err);
         if (end != WASM_RUN_DONE || !wasm_worker_await_idle(worker, &bounded)) {

@@ -1,6 +1,6 @@
 /*
  * The startup test of the `wasm` provider: throwaway runs, through the same path as requests, that
- * prove the bounds (contract 13). Until it passed nothing is served.
+ * prove the bounds. Until it passed nothing is served.
  */
 #ifndef PROVIDERS_WASM_SMOKE_H
 #define PROVIDERS_WASM_SMOKE_H

@@ -178,12 +178,19 @@ static bool answer(wasm_run *run, wasm_run_end end, plim_result **out, plim_erro
         break;
     case WASM_RUN_GONE:
         return core_fail_gone(err, run->why);
-    case WASM_RUN_NO_START:
+    case WASM_RUN_LOST:
         return core_fail_internal(err, "%s", run->reason);
     }
     return *out || plim_fail(err, PLIM_E_NOMEM, PLIM_CODE_RESOURCE_EXHAUSTED,
                              "out of memory after the run");
 }
+
+/*
+ * A worker that is lost before its start mark has run nothing, so another may take its place: its
+ * host may have been killed, or the kernel may have been out of memory. Once; a fault that stays is
+ * an error.
+ */
+enum { RUN_TRIES = 2 };
 
 static bool run_snippet(wasm_provider *provider, const plim_javascript_request *request,
                         plim_bytes principal, const run_ctx *ctx, plim_result **out,
@@ -191,17 +198,22 @@ static bool run_snippet(wasm_provider *provider, const plim_javascript_request *
 {
     int64_t deadline_ns = base_deadline_after_ms(timeout_of(&request->options));
     run_ctx bounded = run_ctx_until(ctx, deadline_ns);
-    wasm_worker *worker = wasm_pool_take(provider->pool, principal, &bounded, err);
-    if (!worker)
-        return false;
+    wasm_run_end end = WASM_RUN_LOST;
     wasm_run run;
     wasm_run_init(&run);
-    wasm_run_end end = wasm_run_on(provider->pool, worker, request->code, provider->page_cap, ctx,
-                                   deadline_ns, &run);
-    if (end == WASM_RUN_DONE)
-        wasm_pool_give_back(provider->pool, worker);
-    else
-        wasm_pool_discard(provider->pool, worker);
+    for (int i = 0; i < RUN_TRIES && end == WASM_RUN_LOST && !run.started; i++) {
+        wasm_worker *worker = wasm_pool_take(provider->pool, principal, &bounded, err);
+        if (!worker) {
+            wasm_run_free(&run);
+            return false;
+        }
+        end = wasm_run_on(provider->pool, worker, request->code, provider->page_cap, ctx,
+                          deadline_ns, &run);
+        if (end == WASM_RUN_DONE)
+            wasm_pool_give_back(provider->pool, worker);
+        else
+            wasm_pool_discard(provider->pool, worker);
+    }
     bool answered = answer(&run, end, out, err);
     wasm_run_free(&run);
     return answered;

@@ -28,8 +28,7 @@ static const uid_t own_ids[] = {1900000000, 65534};
 
 #define CPU_SECONDS_MAX 31 /* longest run + 1 s: a backstop, the parent's deadline comes first */
 
-/* ---- resource limits
- * ---------------------------------------------------------------------------------------- */
+/* ---- resource limits ---- */
 
 struct limit {
     __rlimit_resource_t resource;
@@ -78,8 +77,7 @@ static bool set_worker_limits(bool single_use)
     return set_limits(limits, single_use ? count : count - 1);
 }
 
-/* ---- namespaces and root
- * ------------------------------------------------------------------------------------ */
+/* ---- namespaces and root ---- */
 
 static bool write_file(const char *path, const char *text)
 {
@@ -160,8 +158,7 @@ static void enter_namespaces(uint32_t *walls)
         *walls |= PLIM_WALL_EMPTY_ROOT;
 }
 
-/* ---- identity and capabilities
- * ------------------------------------------------------------------------------ */
+/* ---- identity and capabilities ---- */
 
 static void become_nobody(uint32_t *walls)
 {
@@ -200,8 +197,7 @@ static bool drop_capabilities(void)
     return true;
 }
 
-/* ---- the two processes
- * -------------------------------------------------------------------------------------- */
+/* ---- the two processes ---- */
 
 const char *confine_host(uint32_t *walls)
 {
@@ -243,5 +239,5 @@ bool confine_worker(int socket, bool single_use, pid_t host)
 
 void confine_probe(void)
 {
-    (void)socket(AF_INET, SOCK_STREAM, 0);
+    (void)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0);
 }

@@ -11,8 +11,8 @@
 #include <sys/types.h>
 
 /*
- * What comes before the engine is prepared: the workers' filter is compiled, and resource limits fix
- * the stack's size. NULL, or the reason why not.
+ * What comes before the engine is prepared: the workers' filter is compiled, and resource limits
+ * fix the stack's size. NULL, or the reason why not.
  */
 const char *confine_early(void);
 

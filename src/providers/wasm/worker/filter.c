@@ -48,19 +48,25 @@ static const struct {
 static struct sock_filter program[512];
 static unsigned short program_length;
 
+static bool allow_if(scmp_filter_ctx filter, int number, struct scmp_arg_cmp condition)
+{
+    return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, 1, &condition) == 0;
+}
+
 static bool add_rule(scmp_filter_ctx filter, int number, enum condition condition)
 {
+    const struct scmp_arg_cmp no_exec = {
+        .arg = 2, .op = SCMP_CMP_MASKED_EQ, .datum_a = PROT_EXEC, .datum_b = 0};
+    const struct scmp_arg_cmp segv = {.arg = 0, .op = SCMP_CMP_EQ, .datum_a = SIGSEGV};
+    const struct scmp_arg_cmp bus = {.arg = 0, .op = SCMP_CMP_EQ, .datum_a = SIGBUS};
+
     switch (condition) {
     case ANY:
         return seccomp_rule_add(filter, SCMP_ACT_ALLOW, number, 0) == 0;
     case NO_EXEC:
-        return seccomp_rule_add(filter, SCMP_ACT_ALLOW, number, 1,
-                                SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) == 0;
+        return allow_if(filter, number, no_exec);
     case FAULT_SIGNAL:
-        return seccomp_rule_add(filter, SCMP_ACT_ALLOW, number, 1, SCMP_A0(SCMP_CMP_EQ, SIGSEGV)) ==
-                   0 &&
-               seccomp_rule_add(filter, SCMP_ACT_ALLOW, number, 1, SCMP_A0(SCMP_CMP_EQ, SIGBUS)) ==
-                   0;
+        return allow_if(filter, number, segv) && allow_if(filter, number, bus);
     }
     return false;
 }

@@ -5,7 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Received ahead: a typical run message arrives with one system call. */
+/* Received ahead: a typical run message arrives with one system call. Wiped once used: a later run
+   must not find an earlier one's source even by escaping the engine. */
 static uint8_t ahead[65536];
 static size_t ahead_start, ahead_end;
 
@@ -45,6 +46,7 @@ void frame_send_in_place(uint8_t tag, uint8_t *payload, size_t length)
 
     memcpy(start, &header, sizeof(header));
     send_all(start, sizeof(header) + length, 0);
+    memset(start, 0, sizeof(header) + length); /* for the same reason as `ahead` */
 }
 
 static size_t receive_some(void *target, size_t length)
@@ -72,6 +74,7 @@ void frame_receive(void *target, size_t length)
         } else if (length >= sizeof(ahead)) {
             step = receive_some(at, length);
         } else {
+            memset(ahead, 0, ahead_end);
             ahead_start = 0;
             ahead_end = receive_some(ahead, sizeof(ahead));
             continue;
@@ -106,4 +109,7 @@ void frame_end(void)
 {
     if (ahead_start != ahead_end)
         _exit(PLIM_WORKER_EXIT_PROTOCOL);
+    memset(ahead, 0, ahead_end);
+    ahead_start = 0;
+    ahead_end = 0;
 }

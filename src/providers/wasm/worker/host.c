@@ -32,10 +32,7 @@ static struct {
     uint32_t id;
 } workers[WORKERS_MAX];
 
-extern char **environ;
-
-/* ---- control messages
- * --------------------------------------------------------------------------------------- */
+/* ---- control messages ---- */
 
 static __attribute__((noreturn)) void leave(enum plim_host_exit code)
 {
@@ -91,9 +88,7 @@ static void announce(uint32_t walls)
     send_packet(PLIM_HOST_READY, &ready, sizeof(ready), NULL);
 }
 
-/* ---- start
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- start ---- */
 
 static bool is_control_socket(int fd)
 {
@@ -144,9 +139,7 @@ static int open_child_events(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* ---- workers
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- workers ---- */
 
 static void refuse_worker(uint32_t id, int error)
 {
@@ -225,9 +218,7 @@ static void reap_workers(void)
     }
 }
 
-/* ---- loop
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- loop ---- */
 
 static void serve_request(void)
 {

@@ -1,8 +1,7 @@
 /*
- * The six functions that the guest may call, and nothing else (spec/wasm.md, section 10). Their
- * definitions carry the names that wasm2c's output links against; this header is for the engine
- * only. Every pointer and length from the guest is checked against its memory here. Clocks are
- * virtual and live here too.
+ * The six functions that the guest may call, and nothing else. Their definitions carry the names
+ * that wasm2c's output links against; this header is for the engine only. Every pointer and length
+ * from the guest is checked against its memory here. Clocks are virtual and live here too.
  */
 #ifndef PLIM_WASM_WORKER_IMPORTS_H
 #define PLIM_WASM_WORKER_IMPORTS_H

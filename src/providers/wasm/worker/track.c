@@ -153,7 +153,7 @@ bool track_open(const uint8_t *address, size_t length)
  * others are copied. */
 static bool close_surplus(void)
 {
-    page_set extra, empty;
+    page_set extra = {0}, empty = {0};
     size_t first, length;
 
     for (size_t w = 0; w < track.words; w++) {

@@ -11,8 +11,7 @@
 #include "providers/wasm/protocol.h"
 #include "rt.h"
 
-/* ---- what the guest reaches
- * --------------------------------------------------------------------------------- */
+/* ---- what the guest reaches ---- */
 
 static_assert(ENGINE_CHUNK_HEADROOM >= sizeof(struct plim_worker_frame),
               "a frame header fits before a chunk");
@@ -57,9 +56,7 @@ static __attribute__((noreturn)) void report_trap(const char *reason)
     _exit(PLIM_WORKER_EXIT_TRAP);
 }
 
-/* ---- runs
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- runs ---- */
 
 /* The engine's own words for it, for a source that does not even fit into the guest's memory. */
 static int fail_for_memory(uint32_t length)

@@ -1,10 +1,14 @@
 /*
  * plimsolld with a provider that does what a test says: its tier, its checks and its runs follow a
- * file of words (STUB_FILE), read anew each time, so that a test can break it while it serves.
+ * file of words (SCRIPT_FILE), read anew each time, so that a test can break it while it serves.
  *
- *   tier=NAME        what it claims; `vm` when the file says nothing
- *   lost             the evidence is gone: the tier is unknown until a preflight succeeds without
- * it preflight-fails  smoke-fails
+ *   tier=NAME: what it claims; `vm` when the file says nothing
+ *
+ *   lost: the evidence is gone; the tier is unknown until a preflight succeeds without this word
+ *
+ *   preflight-fails, smoke-fails: what they say
+ *
+ * SCRIPT_DRAIN_MS is how long a drain may take.
  *
  * The code of a run is a command: `sleep MS`, `exit N`, `fault`, `refuse`, or text to give back.
  */
@@ -12,16 +16,16 @@
 
 #include <stdatomic.h>
 
-typedef struct stub {
+typedef struct scripted {
     core_provider base;
     atomic_bool lost;
-} stub;
+} scripted;
 
-static const core_provider_ops stub_ops;
+static const core_provider_ops scripted_ops;
 
 static void read_words(char out[256])
 {
-    const char *path = getenv("STUB_FILE");
+    const char *path = getenv("SCRIPT_FILE");
     base_buf text = BASE_BUF_INIT(255);
     if (path && !base_read_file(path, &text, NULL))
         base_buf_clear(&text);
@@ -47,45 +51,45 @@ static plim_tier claimed_tier(void)
     return tier;
 }
 
-static bool stub_open(const core_settings *settings, core_provider **out, plim_error *err)
+static bool scripted_open(const core_settings *settings, core_provider **out, plim_error *err)
 {
     (void)settings;
-    stub *provider = base_new(stub);
+    scripted *provider = base_new(scripted);
     if (!provider)
         return plim_refuse_nomem(err);
-    provider->base.ops = &stub_ops;
+    provider->base.ops = &scripted_ops;
     *out = &provider->base;
     return true;
 }
 
-static void stub_free(core_provider *provider)
+static void scripted_free(core_provider *provider)
 {
     base_free(provider);
 }
 
-static bool stub_preflight(core_provider *base, const run_ctx *ctx, plim_error *err)
+static bool scripted_preflight(core_provider *base, const run_ctx *ctx, plim_error *err)
 {
     (void)ctx;
     if (says("preflight-fails"))
         return core_refuse_environment(err,
-                                       "SECRET-CAUSE: the stub was told to fail its preflight");
+                                       "SECRET-CAUSE: the provider was told to fail its preflight");
     if (!says("lost"))
-        atomic_store(&((stub *)base)->lost, false);
+        atomic_store(&((scripted *)base)->lost, false);
     return true;
 }
 
-static bool stub_smoke(core_provider *base, const run_ctx *ctx, plim_error *err)
+static bool scripted_smoke(core_provider *base, const run_ctx *ctx, plim_error *err)
 {
     (void)base, (void)ctx;
-    return !says("smoke-fails") || core_refuse_environment(err, "the stub was told to fail");
+    return !says("smoke-fails") || core_refuse_environment(err, "the provider was told to fail");
 }
 
-static void stub_describe(core_provider *base, core_description *out)
+static void scripted_describe(core_provider *base, core_description *out)
 {
-    stub *provider = (stub *)base;
+    scripted *provider = (scripted *)base;
     if (says("lost"))
         atomic_store(&provider->lost, true);
-    *out = (core_description){.provider = "stub", .tier = claimed_tier()};
+    *out = (core_description){.provider = "scripted", .tier = claimed_tier()};
     if (atomic_load(&provider->lost))
         out->tier = PLIM_TIER_UNKNOWN;
     out->supports[PLIM_KIND_JAVASCRIPT] = true;
@@ -99,7 +103,7 @@ static bool answer(plim_bytes text, int32_t exit_code, plim_result **out, plim_e
         plim_result_free(result);
         return plim_fail(err, PLIM_E_NOMEM, PLIM_CODE_RESOURCE_EXHAUSTED, "out of memory");
     }
-    result->provider = "stub";
+    result->provider = "scripted";
     result->tier = claimed_tier();
     result->isolation = plim_tier_name(result->tier);
     result->exit_code = exit_code;
@@ -120,17 +124,17 @@ static bool begins(plim_bytes code, const char *with)
     return code.len >= strlen(with) && memcmp(code.data, with, strlen(with)) == 0;
 }
 
-static bool stub_run(core_provider *base, const core_request *request, plim_bytes principal,
-                     const run_ctx *ctx, plim_result **out, plim_error *err)
+static bool scripted_run(core_provider *base, const core_request *request, plim_bytes principal,
+                         const run_ctx *ctx, plim_result **out, plim_error *err)
 {
     (void)base, (void)principal;
     if (request->kind != PLIM_KIND_JAVASCRIPT)
-        return core_refuse_unsupported(err, "the stub runs snippets");
+        return core_refuse_unsupported(err, "the scripted provider runs snippets");
     plim_bytes code = request->javascript->code;
     if (begins(code, "fault"))
-        return core_fail_internal(err, "SECRET-CAUSE: the stub was told to fail");
+        return core_fail_internal(err, "SECRET-CAUSE: the provider was told to fail");
     if (begins(code, "refuse"))
-        return core_refuse_request(err, "the stub was told to refuse");
+        return core_refuse_request(err, "the provider was told to refuse");
     if (begins(code, "exit "))
         return answer(code, (int32_t)number_of(code, 5), out, err);
     if (begins(code, "sleep ")) {
@@ -142,28 +146,32 @@ static bool stub_run(core_provider *base, const core_request *request, plim_byte
     return answer(code, 0, out, err);
 }
 
-static const core_provider_ops stub_ops = {
-    .name = "stub",
+static const core_provider_ops scripted_ops = {
+    .name = "scripted",
     .summary = "does what a test says",
     .on_host = true,
     .default_memory_mb = 256,
-    .open = stub_open,
-    .free = stub_free,
-    .preflight = stub_preflight,
-    .smoke_test = stub_smoke,
-    .describe = stub_describe,
-    .run = stub_run,
+    .open = scripted_open,
+    .free = scripted_free,
+    .preflight = scripted_preflight,
+    .smoke_test = scripted_smoke,
+    .describe = scripted_describe,
+    .run = scripted_run,
 };
 
 static const core_provider_ops *find(const core_settings *settings, plim_error *err)
 {
-    if (strcmp(settings->provider, stub_ops.name) == 0)
-        return &stub_ops;
-    core_refuse_configuration(err, "SANDBOX_PROVIDER must be stub here");
+    if (strcmp(settings->provider, scripted_ops.name) == 0)
+        return &scripted_ops;
+    core_refuse_configuration(err, "SANDBOX_PROVIDER must be scripted here");
     return NULL;
 }
 
 int main(int argc, char **argv)
 {
-    return daemon_main(argc, argv, &(daemon_program){.find_provider = find, .recheck_ms = 200});
+    int64_t drain_ms = DAEMON_DRAIN_MS;
+    base_parse_int(plim_bytes_of(getenv("SCRIPT_DRAIN_MS")), &drain_ms);
+    return daemon_main(
+        argc, argv,
+        &(daemon_program){.find_provider = find, .recheck_ms = 200, .drain_ms = drain_ms});
 }

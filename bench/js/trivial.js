@@ -1,0 +1,1 @@
+console.log("wasm", 6 * 7)

@@ -58,6 +58,12 @@ class Engine:
         assert status == 200
         return found
 
+    def remove_unstarted(self):
+        """What a test run that was killed had created and never started: only a sweep would find it, much later."""
+        for found in self.containers("plsm-", status=["created"]):
+            if time.time() - found["Created"] > 60:
+                self.remove(found["Id"])
+
     def names(self, prefix="plsm-"):
         return sorted(c["Names"][0].lstrip("/") for c in self.containers(prefix))
 
@@ -148,6 +154,7 @@ def own_images(engine):
 @pytest.fixture(scope="module")
 def engine():
     need_engine()
+    Engine().remove_unstarted()
     return Engine()
 
 

@@ -8,22 +8,22 @@ static void each_refusal_has_its_class_code_and_reason(void **state)
     (void)state;
     static const struct {
         bool (*refuse)(plim_error *err, const char *format, ...);
-        plim_status class;
         const char *code;
+        plim_status class;
         plim_not_dispatched reason;
     } refusals[] = {
-        {core_refuse_request, PLIM_E_INVALID_REQUEST, "invalid_argument", PLIM_ND_REQUEST},
-        {core_refuse_permission, PLIM_E_REMOTE, "permission_denied", PLIM_ND_PERMISSION},
-        {core_refuse_isolation, PLIM_E_INSUFFICIENT_ISOLATION, "failed_precondition",
+        {core_refuse_request, "invalid_argument", PLIM_E_INVALID_REQUEST, PLIM_ND_REQUEST},
+        {core_refuse_permission, "permission_denied", PLIM_E_REMOTE, PLIM_ND_PERMISSION},
+        {core_refuse_isolation, "failed_precondition", PLIM_E_INSUFFICIENT_ISOLATION,
          PLIM_ND_ISOLATION},
-        {core_refuse_software, PLIM_E_SOFTWARE_MISMATCH, "failed_precondition",
+        {core_refuse_software, "failed_precondition", PLIM_E_SOFTWARE_MISMATCH,
          PLIM_ND_ENVIRONMENT},
-        {core_refuse_environment, PLIM_E_REMOTE, "internal", PLIM_ND_ENVIRONMENT},
-        {core_refuse_configuration, PLIM_E_INVALID_OPTION, "failed_precondition",
+        {core_refuse_environment, "internal", PLIM_E_REMOTE, PLIM_ND_ENVIRONMENT},
+        {core_refuse_configuration, "failed_precondition", PLIM_E_INVALID_OPTION,
          PLIM_ND_ENVIRONMENT},
-        {core_refuse_disabled, PLIM_E_DISABLED, "failed_precondition", PLIM_ND_UNSUPPORTED},
-        {core_refuse_unsupported, PLIM_E_UNSUPPORTED, "unimplemented", PLIM_ND_UNSUPPORTED},
-        {core_refuse_capacity, PLIM_E_AT_CAPACITY, "resource_exhausted", PLIM_ND_CAPACITY},
+        {core_refuse_disabled, "failed_precondition", PLIM_E_DISABLED, PLIM_ND_UNSUPPORTED},
+        {core_refuse_unsupported, "unimplemented", PLIM_E_UNSUPPORTED, PLIM_ND_UNSUPPORTED},
+        {core_refuse_capacity, "resource_exhausted", PLIM_E_AT_CAPACITY, PLIM_ND_CAPACITY},
     };
     for (size_t i = 0; i < PLIM_COUNT(refusals); i++) {
         plim_error err = PLIM_ERROR_INIT;

@@ -9,6 +9,10 @@
 
 #include "sandbox_support.h"
 
+/* What stands in an out parameter that a call must overwrite; nothing is ever there. */
+static char nothing_here;
+#define NOT_WRITTEN ((void *)&nothing_here)
+
 static plim_status open_with(const char *name, const char *value, bool ignore_environment,
                              plim_sandbox **out, plim_error *err)
 {
@@ -19,7 +23,7 @@ static plim_status open_with(const char *name, const char *value, bool ignore_en
 
 static plim_status run_code(plim_sandbox *sandbox, plim_javascript_request request, plim_error *err)
 {
-    plim_result *result = (plim_result *)(uintptr_t)1;
+    plim_result *result = NOT_WRITTEN;
     request.size = sizeof(request);
     plim_status status = plim_run_javascript(sandbox, &request, NULL, &result, err);
     assert_int_equal(status == PLIM_OK, result != NULL);
@@ -96,7 +100,7 @@ static void bad_settings_do_not_open(void **state)
         {"", "", "setting 1"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        plim_sandbox *sandbox = (plim_sandbox *)(uintptr_t)1;
+        plim_sandbox *sandbox = NOT_WRITTEN;
         plim_error err = PLIM_ERROR_INIT;
         assert_int_equal(open_with(cases[i].name, cases[i].value, true, &sandbox, &err),
                          PLIM_E_INVALID_OPTION);
@@ -176,7 +180,7 @@ static void structs_state_their_size(void **state)
     }
     assert_int_equal(plim_sandbox_local(NULL, &sandbox, NULL), PLIM_OK);
     plim_javascript_request request = {.size = sizeof(request) + 8, .code = PLIM_LIT("1")};
-    plim_result *result = (plim_result *)(uintptr_t)1;
+    plim_result *result = NOT_WRITTEN;
     assert_int_equal(plim_run_javascript(sandbox, &request, NULL, &result, &err),
                      PLIM_E_INVALID_OPTION);
     assert_null(result);
@@ -194,40 +198,40 @@ static void refusals_start_no_process(void **state)
     memset(long_code, ' ', sizeof(long_code));
     const struct {
         plim_javascript_request request;
-        plim_status class;
         const char *code;
+        plim_status class;
         plim_not_dispatched reason;
     } cases[] = {
-        {{.code = {NULL, 0}}, PLIM_E_INVALID_REQUEST, "invalid_argument", PLIM_ND_REQUEST},
+        {{.code = {NULL, 0}}, "invalid_argument", PLIM_E_INVALID_REQUEST, PLIM_ND_REQUEST},
         {{.code = {long_code, sizeof(long_code)}},
-         PLIM_E_INVALID_REQUEST,
          "invalid_argument",
+         PLIM_E_INVALID_REQUEST,
          PLIM_ND_REQUEST},
-        {{.code = PLIM_LIT("1\0")}, PLIM_E_INVALID_REQUEST, "invalid_argument", PLIM_ND_REQUEST},
-        {{.code = PLIM_LIT("'\xFF'")}, PLIM_E_INVALID_REQUEST, "invalid_argument", PLIM_ND_REQUEST},
+        {{.code = PLIM_LIT("1\0")}, "invalid_argument", PLIM_E_INVALID_REQUEST, PLIM_ND_REQUEST},
+        {{.code = PLIM_LIT("'\xFF'")}, "invalid_argument", PLIM_E_INVALID_REQUEST, PLIM_ND_REQUEST},
         {{.code = PLIM_LIT("1"), .options.minimum_isolation = PLIM_TIER_NONE},
-         PLIM_E_INVALID_REQUEST,
          "invalid_argument",
+         PLIM_E_INVALID_REQUEST,
          PLIM_ND_REQUEST},
         {{.code = PLIM_LIT("1"), .grant_profile = PLIM_LIT("p")},
-         PLIM_E_REMOTE,
          "permission_denied",
+         PLIM_E_REMOTE,
          PLIM_ND_PERMISSION},
         {{.code = PLIM_LIT("1"), .options.minimum_isolation = PLIM_TIER_CONTAINER},
-         PLIM_E_INSUFFICIENT_ISOLATION,
          "failed_precondition",
+         PLIM_E_INSUFFICIENT_ISOLATION,
          PLIM_ND_ISOLATION},
         {{.code = PLIM_LIT("1"), .options.minimum_isolation = PLIM_TIER_KERNEL},
-         PLIM_E_INSUFFICIENT_ISOLATION,
          "failed_precondition",
+         PLIM_E_INSUFFICIENT_ISOLATION,
          PLIM_ND_ISOLATION},
         {{.code = PLIM_LIT("1"), .options.minimum_isolation = PLIM_TIER_VM},
-         PLIM_E_INSUFFICIENT_ISOLATION,
          "failed_precondition",
+         PLIM_E_INSUFFICIENT_ISOLATION,
          PLIM_ND_ISOLATION},
         {{.code = PLIM_LIT("1"), .options.software = {PLIM_RULE_EXACT, &identity, 1}},
-         PLIM_E_SOFTWARE_MISMATCH,
          "failed_precondition",
+         PLIM_E_SOFTWARE_MISMATCH,
          PLIM_ND_ENVIRONMENT},
     };
     plim_error err = PLIM_ERROR_INIT;
@@ -341,7 +345,6 @@ static void a_fired_cancel_stops_a_run_before_it_starts(void **state)
 static int clean_environment(void **state)
 {
     (void)state;
-    extern char **environ;
     static const char *const prefixes[] = {"SANDBOX_", "PLIMSOLL_"};
     for (char **at = environ; *at;) {
         char name[128];

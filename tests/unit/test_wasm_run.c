@@ -18,8 +18,6 @@
 #include "providers/wasm/run.h"
 #include "sandbox_support.h"
 
-extern char **environ;
-
 /* ---- a worker that says what a test wants ---- */
 
 struct liar {

@@ -61,7 +61,7 @@ static listen_result send_frame(wasm_worker *worker, const run_ctx *ctx, unsigne
     unsigned char head[9] = {tag};
     u32_le(head + 1, (uint32_t)(sizeof(uint32_t) + body.len));
     u32_le(head + 5, fixed);
-    struct iovec parts[] = {{head, sizeof(head)}, {(void *)(uintptr_t)body.data, body.len}};
+    struct iovec parts[] = {{head, sizeof(head)}, {(void *)body.data, body.len}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     for (size_t left = sizeof(head) + body.len; left;) {
         ssize_t sent = sendmsg(worker->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -92,8 +92,12 @@ typedef enum { RUNNING, ENDED_DONE, ENDED_TRAP, ENDED_BAD, NEEDS_REPLY } progres
 static void set_reason(wasm_run *run, const char *prefix, plim_bytes text)
 {
     size_t at = (size_t)snprintf(run->reason, sizeof(run->reason), "%s", prefix);
-    for (size_t i = 0; i < text.len && at + 1 < sizeof(run->reason); i++, at++)
-        run->reason[at] = text.data[i] >= ' ' && text.data[i] < 0x7F ? text.data[i] : '?';
+    for (size_t i = 0; i < text.len && at + 1 < sizeof(run->reason); i++, at++) {
+        char c = text.data[i];
+        if (c < ' ' || c >= 0x7F)
+            c = '?';
+        run->reason[at] = c;
+    }
     run->reason[at] = '\0';
 }
 

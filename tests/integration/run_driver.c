@@ -32,15 +32,14 @@ static json_t *answer_of(plim_status status, const plim_error *err, const plim_r
                          plim_error_code(err), "reason",
                          plim_not_dispatched_name(plim_error_not_dispatched(err)), "message",
                          plim_error_message(err), "may_have_run", plim_may_have_run(err));
-    return json_pack("{s:s, s:s, s:s, s:i, s:b, s:b, s:b, s:o, s:o, s:I}", "status", "ok",
-                     "provider", plim_result_provider(result), "isolation",
-                     plim_result_isolation(result), "exit_code", plim_result_exit_code(result),
-                     "timed_out", plim_result_timed_out(result), "stdout_truncated",
-                     plim_result_stdout_truncated(result), "stderr_truncated",
-                     plim_result_stderr_truncated(result), "stdout",
-                     hex_of(plim_result_stdout(result)), "stderr",
-                     hex_of(plim_result_stderr(result)), "duration_ms",
-                     (json_int_t)plim_result_duration_ms(result));
+    return json_pack(
+        "{s:s, s:s, s:s, s:i, s:b, s:b, s:b, s:o, s:o, s:I}", "status", "ok", "provider",
+        plim_result_provider(result), "isolation", plim_result_isolation(result), "exit_code",
+        plim_result_exit_code(result), "timed_out", plim_result_timed_out(result),
+        "stdout_truncated", plim_result_stdout_truncated(result), "stderr_truncated",
+        plim_result_stderr_truncated(result), "stdout", hex_of(plim_result_stdout(result)),
+        "stderr", hex_of(plim_result_stderr(result)), "duration_ms",
+        (json_int_t)plim_result_duration_ms(result));
 }
 
 static void serve(plim_sandbox *sandbox, json_t *asked)

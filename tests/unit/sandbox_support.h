@@ -57,6 +57,8 @@ bool await_end(pid_t pid);
 
 /* Open descriptors of this process, and its resident memory in KiB. */
 size_t open_descriptors(void);
+
+/* Resident memory of this process in KiB; 0 under a sanitizer, which keeps what was freed. */
 size_t resident_kb(void);
 
 void sleep_ms(int ms);

@@ -9,9 +9,8 @@
 
 #include "sandbox_support.h"
 
-/* What stands in an out parameter that a call must overwrite; nothing is ever there. */
-static char nothing_here;
-#define NOT_WRITTEN ((void *)&nothing_here)
+/* What an out parameter holds before the call that must clear it. */
+static char marker;
 
 static plim_status open_with(const char *name, const char *value, bool ignore_environment,
                              plim_sandbox **out, plim_error *err)
@@ -23,7 +22,7 @@ static plim_status open_with(const char *name, const char *value, bool ignore_en
 
 static plim_status run_code(plim_sandbox *sandbox, plim_javascript_request request, plim_error *err)
 {
-    plim_result *result = NOT_WRITTEN;
+    plim_result *result = (plim_result *)&marker;
     request.size = sizeof(request);
     plim_status status = plim_run_javascript(sandbox, &request, NULL, &result, err);
     assert_int_equal(status == PLIM_OK, result != NULL);
@@ -100,7 +99,7 @@ static void bad_settings_do_not_open(void **state)
         {"", "", "setting 1"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        plim_sandbox *sandbox = NOT_WRITTEN;
+        plim_sandbox *sandbox = (plim_sandbox *)&marker;
         plim_error err = PLIM_ERROR_INIT;
         assert_int_equal(open_with(cases[i].name, cases[i].value, true, &sandbox, &err),
                          PLIM_E_INVALID_OPTION);
@@ -180,7 +179,7 @@ static void structs_state_their_size(void **state)
     }
     assert_int_equal(plim_sandbox_local(NULL, &sandbox, NULL), PLIM_OK);
     plim_javascript_request request = {.size = sizeof(request) + 8, .code = PLIM_LIT("1")};
-    plim_result *result = NOT_WRITTEN;
+    plim_result *result = (plim_result *)&marker;
     assert_int_equal(plim_run_javascript(sandbox, &request, NULL, &result, &err),
                      PLIM_E_INVALID_OPTION);
     assert_null(result);

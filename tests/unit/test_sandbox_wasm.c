@@ -278,7 +278,7 @@ static void deep_recursion_is_a_result(void **state)
     static const char *const deep[] = {
         "function f(n) { return n ? f(n - 1) + 1 : 0 } f(200000)",
         "JSON.parse('['.repeat(200000))",
-        "const o = []; let p = o; for (let i = 0; i < 2e5; i++) { p.push([]); p = p[0] } String(o)",
+        "let o = []; for (let i = 0; i < 200000; i++) o = [o]; String(o)",
         "new RegExp('('.repeat(100000) + ')'.repeat(100000))",
         "eval('['.repeat(100000) + ']'.repeat(100000))",
         "const a = []; a[0] = a; function g() { [1].sort(g); [1, 2].map(g) } g()",

@@ -92,12 +92,8 @@ typedef enum { RUNNING, ENDED_DONE, ENDED_TRAP, ENDED_BAD, NEEDS_REPLY } progres
 static void set_reason(wasm_run *run, const char *prefix, plim_bytes text)
 {
     size_t at = (size_t)snprintf(run->reason, sizeof(run->reason), "%s", prefix);
-    for (size_t i = 0; i < text.len && at + 1 < sizeof(run->reason); i++, at++) {
-        char c = text.data[i];
-        if (c < ' ' || c >= 0x7F)
-            c = '?';
-        run->reason[at] = c;
-    }
+    for (size_t i = 0; i < text.len && at + 1 < sizeof(run->reason); i++, at++)
+        run->reason[at] = (char)(text.data[i] >= ' ' && text.data[i] < 0x7F ? text.data[i] : '?');
     run->reason[at] = '\0';
 }
 
@@ -165,8 +161,12 @@ static wasm_run_end lost(wasm_pool *pool, wasm_worker *worker, wasm_run *run)
 {
     int status;
     drain(worker, run);
-    if (wasm_pool_end_of(pool, worker, &status) != WASM_END_STATUS || !run->started) {
-        snprintf(run->reason, sizeof(run->reason), "the worker was lost");
+    int end = wasm_pool_end_of(pool, worker, &status);
+    if (end != WASM_END_STATUS || !run->started) {
+        snprintf(run->reason, sizeof(run->reason), "the worker was lost %s",
+                 !run->started          ? "before it started the run"
+                 : end == WASM_END_LOST ? "with its host"
+                                        : "and its host does not say how");
         return WASM_RUN_LOST;
     }
     if (WIFSIGNALED(status))

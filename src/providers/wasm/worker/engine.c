@@ -4,16 +4,14 @@
 #include <signal.h>
 #include <string.h>
 
-#include "guest.h"
 #include "imports.h"
 #include "providers/wasm/protocol.h"
 #include "rt.h"
 #include "track.h"
 
 static struct {
-    Z_guest_instance_t instance;
-    Z_guest_instance_t
-        frozen; /* globals, sizes and pointers as they were when the memory was frozen */
+    guest_instance instance;
+    guest_instance frozen; /* globals, sizes and pointers as they were when the memory was frozen */
     sigset_t signal_mask;
     uint32_t source;
     uint32_t source_length;
@@ -84,10 +82,9 @@ const char *engine_prepare(const struct engine_ports *ports)
         return "the signal mask cannot be read";
     imports_bind(&engine.instance.w2c_memory);
     imports_set_ports(&closed_ports);
-    Z_guest_init_module();
-    Z_guest_instantiate(&engine.instance, NULL, NULL);
-    Z_guestZ__initialize(&engine.instance);
-    if (Z_guestZ_plimsoll_init(&engine.instance) != 0)
+    GUEST_INSTANTIATE(&engine.instance);
+    GUEST_INITIALIZE(&engine.instance);
+    if (GUEST_FUNCTION(plimsoll_init)(&engine.instance) != 0)
         return "the JavaScript engine could not be initialised";
 
     imports_reset();
@@ -107,12 +104,12 @@ void engine_set_ports(const struct engine_ports *ports)
 
 uint32_t engine_frozen_pages(void)
 {
-    return engine.frozen.w2c_memory.pages;
+    return (uint32_t)engine.frozen.w2c_memory.pages;
 }
 
 uint32_t engine_module_pages_max(void)
 {
-    return engine.frozen.w2c_memory.max_pages;
+    return (uint32_t)engine.frozen.w2c_memory.max_pages;
 }
 
 uint8_t *engine_source_room(uint32_t page_cap, uint32_t length)
@@ -122,7 +119,7 @@ uint8_t *engine_source_room(uint32_t page_cap, uint32_t length)
     rt_bound_stack();
     rt_set_page_cap(memory,
                     page_cap < engine_module_pages_max() ? page_cap : engine_module_pages_max());
-    engine.source = Z_guestZ_plimsoll_alloc(&engine.instance, length);
+    engine.source = GUEST_FUNCTION(plimsoll_alloc)(&engine.instance, length);
     engine.source_length = length;
     if (engine.source == 0)
         return NULL;
@@ -132,9 +129,11 @@ uint8_t *engine_source_room(uint32_t page_cap, uint32_t length)
 
 int engine_run(void)
 {
+    uint32_t code;
+
     rt_bound_stack();
-    return (int)(Z_guestZ_plimsoll_run(&engine.instance, engine.source, engine.source_length) &
-                 0xff);
+    code = GUEST_FUNCTION(plimsoll_run)(&engine.instance, engine.source, engine.source_length);
+    return (int)(code & 0xff);
 }
 
 bool engine_reset(void)

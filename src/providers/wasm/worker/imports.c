@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "guest.h"
 #include "providers/wasm/protocol.h"
 
 /* WASI error numbers and the like, from the preview 1 interface. */
@@ -42,8 +41,7 @@ void imports_reset(void)
 /* ---- clocks ---- */
 
 /* Both advance one millisecond a reading and know nothing of real time. */
-u32 Z_wasi_snapshot_preview1Z_clock_time_get(struct Z_wasi_snapshot_preview1_instance_t *instance,
-                                             u32 id, u64 precision, u32 out)
+u32 WASI_FUNCTION(clock_time_get)(wasi_instance *instance, u32 id, u64 precision, u32 out)
 {
     uint8_t *target = rt_guest_bytes(memory, out, sizeof(uint64_t));
     uint64_t now;
@@ -122,8 +120,7 @@ static void send_vectors(int fd, const uint8_t *vectors, uint32_t count)
         ports->output(fd, chunk + ENGINE_CHUNK_HEADROOM, filled);
 }
 
-u32 Z_wasi_snapshot_preview1Z_fd_write(struct Z_wasi_snapshot_preview1_instance_t *instance, u32 fd,
-                                       u32 iovs, u32 count, u32 out)
+u32 WASI_FUNCTION(fd_write)(wasi_instance *instance, u32 fd, u32 iovs, u32 count, u32 out)
 {
     const uint8_t *vectors = rt_guest_bytes(memory, iovs, (uint64_t)count * WASI_IOVEC_BYTES);
     uint8_t *written = rt_guest_bytes(memory, out, sizeof(uint32_t));
@@ -141,8 +138,7 @@ u32 Z_wasi_snapshot_preview1Z_fd_write(struct Z_wasi_snapshot_preview1_instance_
     return WASI_OK;
 }
 
-u32 Z_wasi_snapshot_preview1Z_fd_fdstat_get(struct Z_wasi_snapshot_preview1_instance_t *instance,
-                                            u32 fd, u32 out)
+u32 WASI_FUNCTION(fd_fdstat_get)(wasi_instance *instance, u32 fd, u32 out)
 {
     uint8_t *stat = rt_guest_bytes(memory, out, WASI_FDSTAT_BYTES);
     const uint64_t rights = fd == 0 ? 0 : WASI_RIGHT_FD_WRITE;
@@ -158,8 +154,7 @@ u32 Z_wasi_snapshot_preview1Z_fd_fdstat_get(struct Z_wasi_snapshot_preview1_inst
     return WASI_OK;
 }
 
-u32 Z_wasi_snapshot_preview1Z_fd_seek(struct Z_wasi_snapshot_preview1_instance_t *instance, u32 fd,
-                                      u64 offset, u32 whence, u32 out)
+u32 WASI_FUNCTION(fd_seek)(wasi_instance *instance, u32 fd, u64 offset, u32 whence, u32 out)
 {
     (void)instance;
     (void)offset;
@@ -169,7 +164,7 @@ u32 Z_wasi_snapshot_preview1Z_fd_seek(struct Z_wasi_snapshot_preview1_instance_t
 }
 
 /* Nothing may be closed. */
-u32 Z_wasi_snapshot_preview1Z_fd_close(struct Z_wasi_snapshot_preview1_instance_t *instance, u32 fd)
+u32 WASI_FUNCTION(fd_close)(wasi_instance *instance, u32 fd)
 {
     (void)instance;
     (void)fd;
@@ -193,8 +188,8 @@ static uint64_t refusal(uint32_t status, const char *text, uint8_t *body, uint32
     return packed(status, (uint32_t)length);
 }
 
-u64 Z_plimsollZ_host_call(struct Z_plimsoll_instance_t *instance, u32 request, u32 request_length,
-                          u32 response, u32 capacity)
+u64 PLIMSOLL_FUNCTION(host_call)(plimsoll_instance *instance, u32 request, u32 request_length,
+                                 u32 response, u32 capacity)
 {
     const uint8_t *envelope = rt_guest_bytes(memory, request, request_length);
     uint8_t *body = rt_guest_bytes(memory, response, capacity);

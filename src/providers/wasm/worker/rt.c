@@ -1,7 +1,6 @@
 #include "rt.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,29 +13,20 @@
 /* A 32-bit address plus a 32-bit offset reaches 8 GiB; the widest access is 8 bytes. */
 #define RESERVATION_BYTES ((UINT64_C(8) << 30) + PAGE_BYTES)
 
-/* wasm_rt_memory_t counts bytes in 32 bits, so the last page of the 4 GiB cannot be stated. */
+/* Where wasm_rt_memory_t counts bytes in 32 bits, the last page of the 4 GiB cannot be stated. */
 #define PAGES_COUNTABLE_MAX 65535u
 
 /* Growth up to here is zeroed in place: no page fault when the next run grows again. */
 #define ZERO_IN_PLACE_PAGES_MAX 16u
 
-#define FUNC_TYPES_MAX       512u
-#define FUNC_TYPE_VALUES_MAX 24u
-#define TABLES_MAX           4u
-#define ALT_STACK_BYTES      32768u
-
-struct func_type {
-    uint8_t params, results;
-    uint8_t values[FUNC_TYPE_VALUES_MAX];
-};
+#define TABLES_MAX      4u
+#define ALT_STACK_BYTES 32768u
 
 static struct {
     uint8_t *reservation;
     rt_trap_handler on_trap;
     bool initialized;
     bool faulted; /* since the last restore */
-    uint32_t func_type_count;
-    struct func_type func_types[FUNC_TYPES_MAX];
     uint32_t table_count;
     struct {
         void *data;
@@ -65,7 +55,9 @@ const char *wasm_rt_strerror(wasm_rt_trap_t trap)
     };
     const size_t index = (size_t)trap;
 
-    return index < sizeof(reasons) / sizeof(reasons[0]) ? reasons[index] : "unknown trap";
+    if (index >= sizeof(reasons) / sizeof(reasons[0]) || reasons[index] == NULL)
+        return "unknown trap";
+    return reasons[index];
 }
 
 void rt_on_trap(rt_trap_handler handler)
@@ -126,7 +118,7 @@ bool wasm_rt_is_initialized(void)
 
 /* ---- memory ---- */
 
-void wasm_rt_allocate_memory(wasm_rt_memory_t *memory, uint32_t initial_pages, uint32_t max_pages)
+void rt_allocate(wasm_rt_memory_t *memory, uint64_t initial_pages, uint64_t max_pages)
 {
     if (rt.reservation != NULL || initial_pages > PAGES_COUNTABLE_MAX)
         abort();
@@ -136,19 +128,19 @@ void wasm_rt_allocate_memory(wasm_rt_memory_t *memory, uint32_t initial_pages, u
         mprotect(data, initial_pages * PAGE_BYTES, PROT_READ | PROT_WRITE) != 0)
         abort();
     rt.reservation = data;
-    *memory = (wasm_rt_memory_t){.data = data, .pages = initial_pages};
+    *memory = (wasm_rt_memory_t){.data = data, .pages = (uint32_t)initial_pages};
     memory->size = (uint32_t)(initial_pages * PAGE_BYTES);
     rt_set_page_cap(memory, max_pages);
 }
 
-void rt_set_page_cap(wasm_rt_memory_t *memory, uint32_t pages)
+void rt_set_page_cap(wasm_rt_memory_t *memory, uint64_t pages)
 {
-    memory->max_pages = pages < PAGES_COUNTABLE_MAX ? pages : PAGES_COUNTABLE_MAX;
+    memory->max_pages = pages < PAGES_COUNTABLE_MAX ? (uint32_t)pages : PAGES_COUNTABLE_MAX;
 }
 
-uint32_t wasm_rt_grow_memory(wasm_rt_memory_t *memory, uint32_t pages)
+uint32_t rt_grow(wasm_rt_memory_t *memory, uint64_t pages)
 {
-    const uint32_t old_pages = memory->pages;
+    const uint32_t old_pages = (uint32_t)memory->pages;
 
     if (pages == 0)
         return old_pages;
@@ -157,7 +149,7 @@ uint32_t wasm_rt_grow_memory(wasm_rt_memory_t *memory, uint32_t pages)
     if (mprotect(memory->data + old_pages * PAGE_BYTES, pages * PAGE_BYTES,
                  PROT_READ | PROT_WRITE) != 0)
         return UINT32_MAX;
-    memory->pages = old_pages + pages;
+    memory->pages = old_pages + (uint32_t)pages;
     memory->size = (uint32_t)(memory->pages * PAGE_BYTES);
     return old_pages;
 }
@@ -186,7 +178,7 @@ bool rt_freeze(const wasm_rt_memory_t *memory)
 
 bool rt_restore(const wasm_rt_memory_t *memory, uint32_t frozen_pages)
 {
-    const uint32_t grown = memory->pages - frozen_pages;
+    const uint32_t grown = (uint32_t)memory->pages - frozen_pages;
 
     if (grown > PLIM_WASM_GROWTH_REUSE_MAX)
         return false;
@@ -207,30 +199,7 @@ bool rt_restore(const wasm_rt_memory_t *memory, uint32_t frozen_pages)
     return track_restore();
 }
 
-/* ---- function types and tables ---- */
-
-/* Equal signatures get equal numbers, from 1; indirect calls compare them. */
-uint32_t wasm_rt_register_func_type(uint32_t params, uint32_t results, ...)
-{
-    struct func_type type = {.params = (uint8_t)params, .results = (uint8_t)results};
-    va_list arguments;
-
-    if (params + results > FUNC_TYPE_VALUES_MAX)
-        abort();
-    va_start(arguments, results);
-    for (uint32_t i = 0; i < params + results; i++)
-        type.values[i] = (uint8_t)va_arg(arguments, int);
-    va_end(arguments);
-
-    for (uint32_t i = 0; i < rt.func_type_count; i++) {
-        if (memcmp(&rt.func_types[i], &type, sizeof(type)) == 0)
-            return i + 1;
-    }
-    if (rt.func_type_count == FUNC_TYPES_MAX)
-        abort();
-    rt.func_types[rt.func_type_count] = type;
-    return ++rt.func_type_count;
-}
+/* ---- tables ---- */
 
 /* Tables have pages of their own: once the module is set up nothing writes them, and rt_freeze()
  * holds it to that. */

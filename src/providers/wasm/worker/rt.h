@@ -1,7 +1,7 @@
 /*
- * The WebAssembly runtime beneath the translated guest: our own implementation of the functions
- * that wasm2c's output calls (wasm-rt.h), with what the stock one lacks: a page cap a run, a
- * snapshot, and traps that never return.
+ * The WebAssembly runtime beneath the translated guest: our own implementation, with wabt.c, of the
+ * functions that wasm2c's output calls (wasm-rt.h), with what the stock one lacks: a page cap a
+ * run, a snapshot, and traps that never return.
  *
  * One memory a process. It is a reservation of address space with nothing mapped behind the current
  * size, so an access out of bounds faults; the fault handler turns faults inside the reservation
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wasm-rt.h"
+#include "wabt.h"
 
 /* Receives the reason of a trap, perhaps in a signal handler, and must not return. */
 typedef __attribute__((noreturn)) void (*rt_trap_handler)(const char *reason);
@@ -34,8 +34,15 @@ extern uintptr_t rt_stack_limit;
 #define RT_STACK_BYTES                                                                             \
     (RT_STACK_RLIMIT_BYTES - (512u << 10)) /* the rest: our own frames on either side */
 
+/* Maps the one memory; a process that cannot have it ends. */
+void rt_allocate(wasm_rt_memory_t *memory, uint64_t initial_pages, uint64_t max_pages);
+
+/* Grows the memory and returns the pages it had, or UINT32_MAX when the cap or the kernel refuses.
+ */
+uint32_t rt_grow(wasm_rt_memory_t *memory, uint64_t pages);
+
 /* Most pages the memory may have from now on; at most what 32-bit sizes can state. */
-void rt_set_page_cap(wasm_rt_memory_t *memory, uint32_t pages);
+void rt_set_page_cap(wasm_rt_memory_t *memory, uint64_t pages);
 
 /* Bytes `address` .. `address + length` of the guest as the host sees them; NULL when any is
  * outside its memory. */

@@ -12,11 +12,9 @@
 
 #include <stdint.h>
 
-#define WASM_RT_MEMCHECK_SIGNAL_HANDLER 1
-#define WASM_RT_USE_STACK_DEPTH_COUNT   1
-#define WASM_RT_MAX_CALL_STACK_DEPTH    (rt_stack_pointer < rt_stack_limit ? 0u : 1u)
+#define WASM_RT_MAX_CALL_STACK_DEPTH (rt_stack_pointer < rt_stack_limit ? 0u : 1u)
 
-#include "wasm-rt.h"
+#include "wabt.h"
 
 #define wasm_rt_call_stack_depth                                                                   \
     (uint32_t)                                                                                     \

@@ -15,10 +15,10 @@ typedef struct load_result {
 } load_result;
 
 /*
- * Send `request` to 127.0.0.1:`port` over `connections` connections for about `seconds`. Every
- * answer must have status 200 and a Content-Length; anything else ends the program with a message.
+ * Send `request` to 127.0.0.1:`port` over `count` connections for about `seconds`. Every answer
+ * must have status 200 and a Content-Length; anything else ends the program with a message.
  */
-load_result load_run(int port, const char *request, size_t connections, double seconds);
+load_result load_run(int port, const char *request, size_t count, double seconds);
 
 double load_now_s(void);
 

@@ -36,12 +36,12 @@ static inline void js_mutex_init(js_mutex_t *mutex)
     *mutex = 0;
 }
 
-static inline void js_mutex_lock(js_mutex_t *mutex)
+static inline void js_mutex_lock(const js_mutex_t *mutex)
 {
     (void)mutex;
 }
 
-static inline void js_mutex_unlock(js_mutex_t *mutex)
+static inline void js_mutex_unlock(const js_mutex_t *mutex)
 {
     (void)mutex;
 }
@@ -51,25 +51,26 @@ static inline void js_cond_init(js_cond_t *cond)
     *cond = 0;
 }
 
-static inline void js_cond_destroy(js_cond_t *cond)
+static inline void js_cond_destroy(const js_cond_t *cond)
 {
     (void)cond;
 }
 
-static inline void js_cond_signal(js_cond_t *cond)
+static inline void js_cond_signal(const js_cond_t *cond)
 {
     (void)cond;
 }
 
 /* A wait that nobody could end must not be silent: it traps. */
-static inline void js_cond_wait(js_cond_t *cond, js_mutex_t *mutex)
+static inline void js_cond_wait(const js_cond_t *cond, const js_mutex_t *mutex)
 {
     (void)cond;
     (void)mutex;
     __builtin_trap();
 }
 
-static inline int js_cond_timedwait(js_cond_t *cond, js_mutex_t *mutex, uint64_t timeout_ns)
+static inline int js_cond_timedwait(const js_cond_t *cond, const js_mutex_t *mutex,
+                                    uint64_t timeout_ns)
 {
     (void)cond;
     (void)mutex;

@@ -234,6 +234,9 @@ static JSValue js_puts(JSContext *ctx, JSValueConst this_value, int argc, JSValu
     return write_arguments(ctx, (uint32_t)magic, argc, argv, strict_text, false);
 }
 
+/* The parameters of these are as the engine calls them. */
+/* NOLINTBEGIN(readability-non-const-parameter) */
+
 /* Output is never held back, so there is nothing to flush. */
 static JSValue js_flush(JSContext *ctx, JSValueConst this_value, int argc, JSValueConst *argv)
 {
@@ -252,6 +255,8 @@ static JSValue js_gc(JSContext *ctx, JSValueConst this_value, int argc, JSValueC
     JS_RunGC(JS_GetRuntime(ctx));
     return JS_UNDEFINED;
 }
+
+/* NOLINTEND(readability-non-const-parameter) */
 
 static const JSCFunctionListEntry out_functions[] = {
     JS_CFUNC_MAGIC_DEF("puts", 1, js_puts, STDOUT),

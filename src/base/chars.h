@@ -1,5 +1,5 @@
-/* Classes of characters. Not those of ctype.h, which ask the locale: in a Turkish one tolower leaves
- * "I" alone. */
+/* Classes of characters. Not those of ctype.h, which ask the locale: in a Turkish one tolower
+ * leaves "I" alone. */
 #ifndef BASE_CHARS_H
 #define BASE_CHARS_H
 
@@ -28,7 +28,9 @@ static inline bool base_is_lower_hex(char c)
 
 static inline char base_lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+    if (c >= 'A' && c <= 'Z')
+        return (char)(c + ('a' - 'A'));
+    return c;
 }
 
 /* Of a code point: Cc of Unicode, which is C0, DEL and C1. */

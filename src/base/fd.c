@@ -15,8 +15,11 @@ void base_fd_close(int *fd)
 void base_fd_occupy_standard(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0)
-            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+        if (fcntl(fd, F_GETFD) < 0) {
+            int made = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+            if (made != fd)
+                base_fd_close(&made);
+        }
 }
 
 bool base_write_all(int fd, plim_bytes bytes)

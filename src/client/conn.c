@@ -151,7 +151,7 @@ static bool set_options(client_conn *conn, const client_url *url, const char *ca
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     if (ca_file) {
         SET(CURLOPT_CAINFO, ca_file);
-        SET(CURLOPT_CAPATH, NULL);
+        SET(CURLOPT_CAPATH, (char *)NULL);
     }
 #undef SET
     return set;

@@ -53,7 +53,7 @@ static bool open_gate(const plim_local_options *options, core_gate **out, plim_e
     core_limits limits;
     core_provider *provider = NULL;
     if (!known_settings(options, err) ||
-        !core_settings_read(look_up, (void *)(uintptr_t)options, &settings, err))
+        !core_settings_read(look_up, (void *)options, &settings, err))
         return false;
     const core_provider_ops *ops = providers_find(&settings, err);
     if (!ops || !limits_of(&settings, ops, &limits, err))

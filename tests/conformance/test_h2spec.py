@@ -5,10 +5,14 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/integration"))
+from tls_files import self_signed  # noqa: E402
+
 BUILD = pathlib.Path(os.environ.get("PLIMSOLL_BUILD_DIR", ROOT / "build/release"))
 PROGRAM = BUILD / "tests/integration/http_echo"
 TOOLS = ROOT / "build/conformance/bin"
@@ -35,11 +39,7 @@ def h2spec():
 
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                    "-days", "2", "-subj", "/CN=localhost", "-keyout", key, "-out", cert], check=True,
-                   capture_output=True)
+    cert, key = self_signed(tmp_path_factory.mktemp("tls"))
     server = subprocess.Popen([PROGRAM, "--cert", cert, "--key", key, "--listen", "127.0.0.1:0",
                                "--tls-listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True)

@@ -10,7 +10,7 @@
 
 static uint32_t status_of(const char *before, plim_bytes envelope, const char *after)
 {
-    _cleanup_buf_ base_buf text = BASE_BUF_INIT(2 * PLIM_WORKER_ENVELOPE_MAX);
+    _cleanup_buf_ base_buf text = BASE_BUF_INIT((size_t)2 * PLIM_WORKER_ENVELOPE_MAX);
     base_buf_add_text(&text, before);
     base_buf_add(&text, envelope);
     base_buf_add_text(&text, after);

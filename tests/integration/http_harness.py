@@ -13,6 +13,8 @@ import time
 
 import pytest
 
+from tls_files import self_signed
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("PLIMSOLL_BUILD_DIR", ROOT / "build/release"))
 PROGRAM = BUILD / "tests/integration/http_echo"
@@ -93,11 +95,7 @@ def plain():
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                    "-days", "2", "-subj", "/CN=localhost", "-keyout", key, "-out", cert], check=True,
-                   capture_output=True)
+    cert, key = self_signed(tmp_path_factory.mktemp("tls"))
     return ["--cert", cert, "--key", key]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from daemon_harness import (HANG_SECONDS, PLIMSOLLD, ROOT, TOKEN_A, Daemon, clean_environment, free_port, in_background,
                             wait_until, write_registry)
+from tls_files import self_signed
 
 PROBE = ROOT / "build/release/tests/integration/client_probe"
 WASM = {"SANDBOX_PROVIDER": "wasm"}
@@ -168,10 +169,7 @@ def test_a_killed_daemon_leaves_no_mark_and_no_second_run(probe):
 
 
 def test_tls_is_verified(tmp_path, probe):
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-                    "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
-                   check=True, capture_output=True, timeout=HANG_SECONDS)
+    certificate, key = self_signed(tmp_path)
     with Daemon(PLIMSOLLD, PLIMSOLL_TLS_CERT=certificate, PLIMSOLL_TLS_KEY=key, **WASM) as daemon:
         probe.open("trusting", daemon, ca_file=certificate, scheme="https")
         probe.open("stranger", daemon, scheme="https")

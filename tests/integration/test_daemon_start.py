@@ -13,6 +13,7 @@ import pytest
 
 from daemon_harness import (HANG_SECONDS, PLIMSOLLD, ROOT, SCRIPTED, TOKEN_A, Daemon, clean_environment, free_port,
                             start_and_fail, variables_of_help, write_registry)
+from tls_files import self_signed
 
 LOOPBACK = {"PLIMSOLL_ADDR": "127.0.0.1:0", "PLIMSOLL_METRICS_ADDR": "off"}
 
@@ -160,10 +161,7 @@ def test_metrics_off_and_metrics_elsewhere():
 def key_pair(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
     for name in ("one", "two"):
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                        "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.pem", "-days", "2", "-subj",
-                        "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
-                       check=True, capture_output=True, timeout=HANG_SECONDS)
+        self_signed(folder, name)
     return folder
 
 

@@ -43,7 +43,7 @@ static int strikes(const char *name, int after)
 #define WRAP(type, name, parameters, arguments)                                                    \
     type name parameters                                                                           \
     {                                                                                              \
-        type(*real) parameters = (type(*) parameters)dlsym(RTLD_NEXT, #name);                      \
+        __typeof__(name) *real = (__typeof__(name) *)dlsym(RTLD_NEXT, #name);                      \
         calls++;                                                                                   \
         if (strikes(#name, 0))                                                                     \
             return -1;                                                                             \
@@ -53,6 +53,9 @@ static int strikes(const char *name, int after)
         errno = saved;                                                                             \
         return result;                                                                             \
     }
+
+/* The C library names parameters as only it may. */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 
 WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode))
 WRAP(int, rmdir, (const char *path), (path))
@@ -69,8 +72,7 @@ WRAP(int, unlink, (const char *path), (path))
 #define WRAP_OPEN(name)                                                                            \
     int name(const char *path, int flags, ...)                                                     \
     {                                                                                              \
-        int (*real)(const char *, int, ...) =                                                      \
-            (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, #name);                              \
+        __typeof__(name) *real = (__typeof__(name) *)dlsym(RTLD_NEXT, #name);                      \
         va_list args;                                                                              \
         va_start(args, flags);                                                                     \
         mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;                                  \
@@ -87,3 +89,5 @@ WRAP(int, unlink, (const char *path), (path))
 
 WRAP_OPEN(open)
 WRAP_OPEN(open64)
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

@@ -205,7 +205,7 @@ static inline void start_server(server_options options)
     http_listener_config listen = {.name = "rpc",
                                    .address = "127.0.0.1:0",
                                    .limits = http_limits_default(),
-                                   .handler = {on_request, on_refusal, NULL}};
+                                   .handler = {.on_request = on_request, .on_refusal = on_refusal}};
     server.listener = http_server_listen(server.http, &listen, &err);
     assert_non_null(server.listener);
     http_listener_start(server.listener);

@@ -193,6 +193,7 @@ static void a_worker_is_confined(void **state)
     (void)state;
     NEEDS_WORKER();
     _cleanup_fd_ int secret = eventfd(0, 0); /* inheritable on purpose */
+    assert_true(secret >= 0);
     setenv("PLIMSOLL_TEST_SECRET", "hunter2", 1);
     wasm_pool *pool = pool_of(2, false);
     pid_t pid;

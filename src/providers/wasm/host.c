@@ -19,7 +19,7 @@ static bool own_path(char *out, size_t size)
 {
     Dl_info info;
     char real[4096];
-    if (dladdr((const void *)(uintptr_t)wasm_host_locate, &info) && info.dli_fname &&
+    if (dladdr((const void *)wasm_host_locate, &info) && info.dli_fname &&
         strchr(info.dli_fname, '/') && realpath(info.dli_fname, real))
         return (size_t)snprintf(out, size, "%s", real) < size;
     ssize_t length = readlink("/proc/self/exe", out, size - 1);

@@ -457,6 +457,7 @@ static run_wait await_change(wasm_pool *pool, const run_ctx *ctx)
     struct waiter waiter = {.next = pool->waiters, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     if (waiter.fd < 0)
         return RUN_FAILED;
+    /* cppcheck-suppress autoVariables  # taken off again below, before it ends */
     pool->waiters = &waiter;
     pthread_mutex_unlock(&pool->mutex);
     struct pollfd fd = {.fd = waiter.fd, .events = POLLIN};

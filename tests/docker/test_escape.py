@@ -5,14 +5,9 @@ A row is (name, what must not happen, language, program). `sh` programs are step
 """
 
 import hashlib
-import pathlib
-import sys
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
-
-from docker_harness import (Engine, engine, has_runsc, images, javascript, project, start_daemon, why_not)  # noqa: E402, F401
+from docker_harness import (Engine, engine, has_runsc, images, javascript, project, start_daemon, why_not)  # noqa: F401
 
 WRITE = "(echo x > {0}) 2>/dev/null && echo 'ESCAPED: {0} was written'"
 READ = "[ -n \"$(head -c 1 {0} 2>/dev/null | tr -d '\\0')\" ] && echo 'ESCAPED: {0} was read'"

@@ -9,13 +9,15 @@ import os
 import pathlib
 import socket
 import subprocess
+import sys
 import tarfile
 import time
 import urllib.parse
 
 import pytest
 
-from daemon_harness import PLIMSOLLD, ROOT, Daemon
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+from daemon_harness import PLIMSOLLD, ROOT, Daemon  # noqa: E402
 
 SOCKET = "/var/run/docker.sock"
 JS, PROJECT = "plimsoll/sandbox-js:latest", "plimsoll/sandbox:latest"

@@ -1,6 +1,7 @@
 #include "core/core.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* A bucket is forgotten when it was idle this long and would be full again, so forgetting never
  * grants a token. */
@@ -186,4 +187,46 @@ void core_limiter_counts(core_limiter *limiter, core_admission_counts *out)
     pthread_mutex_lock(&limiter->mutex);
     *out = limiter->counts;
     pthread_mutex_unlock(&limiter->mutex);
+}
+
+/* ---- slots ---- */
+
+struct core_slot {
+    core_limiter *limiter;
+    atomic_int holders;
+    size_t key_len;
+    char key[];
+};
+
+core_slot *core_slot_new(core_limiter *limiter, plim_bytes key, plim_error *err)
+{
+    core_slot *slot = base_alloc(1, sizeof(*slot) + key.len);
+    if (!slot) {
+        plim_refuse_nomem(err);
+        return NULL;
+    }
+    slot->limiter = limiter;
+    slot->holders = 1;
+    slot->key_len = key.len;
+    if (key.len)
+        memcpy(slot->key, key.data, key.len);
+    if (core_limiter_acquire(limiter, key, base_monotonic_ns(), err))
+        return slot;
+    base_free(slot);
+    return NULL;
+}
+
+core_slot *core_slot_hold(core_slot *slot)
+{
+    if (slot)
+        atomic_fetch_add(&slot->holders, 1);
+    return slot;
+}
+
+void core_slot_release(core_slot *slot)
+{
+    if (!slot || atomic_fetch_sub(&slot->holders, 1) != 1)
+        return;
+    core_limiter_release(slot->limiter, (plim_bytes){slot->key, slot->key_len});
+    base_free(slot);
 }

@@ -39,6 +39,16 @@ bool core_limiter_acquire(core_limiter *limiter, plim_bytes key, int64_t now_ns,
 /* Give the slot back, once for each acquire. */
 void core_limiter_release(core_limiter *limiter, plim_bytes key);
 
+/*
+ * Capacity that is counted: acquired at once, given back when the last holder has released it, so
+ * that a sandbox which is removed after its answer is counted until it is gone. NULL: refused. The
+ * limiter must outlive it; it may be held and released on any thread.
+ */
+typedef struct core_slot core_slot;
+core_slot *core_slot_new(core_limiter *limiter, plim_bytes key, plim_error *err);
+core_slot *core_slot_hold(core_slot *slot);
+void core_slot_release(core_slot *slot);
+
 void core_limiter_counts(core_limiter *limiter, core_admission_counts *out);
 
 #endif

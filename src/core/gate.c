@@ -32,11 +32,12 @@ static bool clamp_to_memory(const core_settings *settings, const core_provider_o
     if (settings->total_memory_mb == 0 || !ops->on_host)
         return true;
     int64_t each = settings->memory_mb ? settings->memory_mb : ops->default_memory_mb;
-    int64_t fit = settings->total_memory_mb / each;
+    int64_t fit = settings->total_memory_mb / each - settings->docker_pool;
     if (fit < 1)
         return core_refuse_configuration(
-            err, "SANDBOX_TOTAL_MEMORY_MB is %" PRId64 ": not one run of %" PRId64 " MiB fits",
-            settings->total_memory_mb, each);
+            err, "SANDBOX_TOTAL_MEMORY_MB is %" PRId64 ": not one run of %" PRId64 " MiB fits%s",
+            settings->total_memory_mb, each,
+            settings->docker_pool ? " beside SANDBOX_DOCKER_POOL" : "");
     if (fit < limits->max_concurrent)
         limits->max_concurrent = fit;
     return true;
@@ -46,6 +47,10 @@ bool core_limits_from_settings(const core_settings *settings, const core_provide
                                core_limits *out, plim_error *err)
 {
     *out = (core_limits){.max_concurrent = settings->max_concurrent};
+    if (settings->docker_pool > settings->max_concurrent)
+        return core_refuse_configuration(
+            err, "SANDBOX_DOCKER_POOL is %" PRId64 ", above SANDBOX_MAX_CONCURRENT",
+            settings->docker_pool);
     if (!clamp_to_memory(settings, ops, out, err))
         return false;
     if (settings->per_key_concurrent > out->max_concurrent)
@@ -115,12 +120,16 @@ bool core_gate_dispatch(core_gate *gate, const core_request *request, plim_bytes
     core_description now;
     *dispatched = false;
     core_gate_describe(gate, &now);
-    if (!core_check_evidence(&now, request, err) ||
-        !core_limiter_acquire(gate->limiter, principal, base_monotonic_ns(), err))
+    if (!core_check_evidence(&now, request, err))
+        return false;
+    core_slot *slot = core_slot_new(gate->limiter, principal, err);
+    if (!slot)
         return false;
     *dispatched = true;
-    bool answered = gate->provider->ops->run(gate->provider, request, principal, ctx, out, err);
-    core_limiter_release(gate->limiter, principal);
+    core_request admitted = *request;
+    admitted.slot = slot;
+    bool answered = gate->provider->ops->run(gate->provider, &admitted, principal, ctx, out, err);
+    core_slot_release(slot);
     return answered;
 }
 
@@ -129,6 +138,13 @@ bool core_gate_run(core_gate *gate, const core_request *request, plim_bytes prin
 {
     bool dispatched;
     return core_gate_dispatch(gate, request, principal, ctx, out, &dispatched, err);
+}
+
+bool core_gate_reconcile(core_gate *gate, const run_ctx *ctx, size_t *removed, plim_error *err)
+{
+    *removed = 0;
+    return !gate->provider->ops->reconcile ||
+           gate->provider->ops->reconcile(gate->provider, ctx, removed, err);
 }
 
 void core_gate_describe(core_gate *gate, core_description *out)

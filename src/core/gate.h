@@ -33,6 +33,9 @@ bool core_gate_run(core_gate *gate, const core_request *request, plim_bytes prin
 bool core_gate_dispatch(core_gate *gate, const core_request *request, plim_bytes principal,
                         const run_ctx *ctx, plim_result **out, bool *dispatched, plim_error *err);
 
+/* Remove what a crashed program left behind, where the provider can; `*removed` says how much. */
+bool core_gate_reconcile(core_gate *gate, const run_ctx *ctx, size_t *removed, plim_error *err);
+
 void core_gate_describe(core_gate *gate, core_description *out);
 void core_gate_counts(core_gate *gate, core_admission_counts *out);
 

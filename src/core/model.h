@@ -10,6 +10,7 @@
 typedef struct core_request {
     plim_kind kind;
     const plim_run_options *options;
+    struct core_slot *slot; /* its capacity; NULL before admission */
     union {
         const plim_javascript_request *javascript;
         const plim_project_request *project;

@@ -43,12 +43,18 @@ typedef struct core_provider_ops {
     /* Throwaway runs that prove the bounds. May be NULL. */
     bool (*smoke_test)(core_provider *provider, const run_ctx *ctx, plim_error *err);
 
+    /* Remove sandboxes whose declared lifetime is long over, never one that may still be used: safe
+     * beside other programs on the same machine. May be NULL. */
+    bool (*reconcile)(core_provider *provider, const run_ctx *ctx, size_t *removed,
+                      plim_error *err);
+
     void (*describe)(core_provider *provider, core_description *out);
 
     /*
      * Run a validated request. The provider compares floor and software rule again with what it is
      * about to launch. True: `*out` is the result. False: an error, marked only when nothing of the
-     * request ran.
+     * request ran. A provider that removes its sandbox after the answer holds `request->slot`
+     * until the sandbox is gone.
      */
     bool (*run)(core_provider *provider, const core_request *request, plim_bytes principal,
                 const run_ctx *ctx, plim_result **out, plim_error *err);

@@ -147,6 +147,9 @@ static bool read_value(const core_setting *setting, plim_bytes value, plim_bytes
     case CORE_SETTING_PATH:
         return copy_text(setting, value, member) ||
                refuse_value(err, setting, value, "a path that the system can open");
+    case CORE_SETTING_TEXT:
+        return copy_text(setting, given, member) ||
+               refuse_value(err, setting, value, setting->range_text);
     case CORE_SETTING_SECRET:
         return read_secret(setting, given, member, err);
     case CORE_SETTING_WORD:
@@ -194,6 +197,7 @@ bool core_settings_read(core_lookup *lookup, void *ctx, core_settings *out, plim
         .max_concurrent = 8,
         .per_key_concurrent = CORE_SETTING_UNSET,
         .rate_per_min = CORE_SETTING_UNSET,
+        .guest_uid = CORE_SETTING_UNSET,
     };
     return read_scope(CORE_SCOPE_SANDBOX, lookup, ctx, out, err);
 }

@@ -17,6 +17,7 @@ typedef enum {
     CORE_SETTING_ADDRESS,    /* host:port */
     CORE_SETTING_ADDRESS_OR, /* host:port, or the word `off` */
     CORE_SETTING_PATH,       /* trimmed */
+    CORE_SETTING_TEXT,       /* as given */
     CORE_SETTING_SECRET,     /* as given, never shown; `least` is its shortest length in bytes */
     CORE_SETTING_WORD,       /* true for the word of the range text, any case; false for all else */
     CORE_SETTING_ACK,        /* an acknowledgement: core_acknowledgement */
@@ -32,20 +33,52 @@ typedef enum { CORE_SCOPE_SANDBOX, CORE_SCOPE_DAEMON, CORE_SCOPE_TOOL } core_set
  * address is its default.
  */
 #define CORE_SETTINGS(X)                                                                           \
-    X(SANDBOX, provider, "SANDBOX_PROVIDER", NAME, 0, 0, "unset = disabled", "disabled, wasm",     \
-      "all", "Which provider runs code. Unset, nothing runs.")                                     \
-    X(SANDBOX, memory_mb, "SANDBOX_MEMORY_MB", INT, 0, INT64_MAX, "0 = provider's (wasm: 256)",    \
-      ">= 0", "wasm",                                                                              \
+    X(SANDBOX, provider, "SANDBOX_PROVIDER", NAME, 0, 0, "unset = disabled",                       \
+      "disabled, wasm, docker", "all", "Which provider runs code. Unset, nothing runs.")           \
+    X(SANDBOX, memory_mb, "SANDBOX_MEMORY_MB", INT, 0, INT64_MAX,                                  \
+      "0 = provider's (wasm, docker: 256)", ">= 0", "wasm, docker",                                \
       "Memory of one run in MiB. wasm: at least the engine's own memory and 4 MiB more; above "    \
       "4096 counts as 4096.")                                                                      \
-    X(SANDBOX, cpus, "SANDBOX_CPUS", NUMBER, 0, 0, "0 = provider's", ">= 0",                       \
-      "none yet; wasm refuses a value above 0", "Processors of one run.")                          \
-    X(SANDBOX, pids, "SANDBOX_PIDS", INT, 0, INT64_MAX, "0 = provider's", ">= 0",                  \
-      "none yet; wasm refuses a value above 0", "Processes of one run.")                           \
+    X(SANDBOX, cpus, "SANDBOX_CPUS", NUMBER, 0, 0, "0 = provider's (docker: 1)", ">= 0",           \
+      "docker; wasm refuses a value above 0", "Processors of one run.")                            \
+    X(SANDBOX, pids, "SANDBOX_PIDS", INT, 0, INT64_MAX, "0 = provider's (docker: 256)", ">= 0",    \
+      "docker; wasm refuses a value above 0", "Processes of one run.")                             \
     X(SANDBOX, disk_mb, "SANDBOX_DISK_MB", INT, 0, INT64_MAX, "0 = provider's", ">= 0",            \
-      "none yet; wasm refuses a value above 0", "Writable disk of one run in MiB.")                \
+      "docker; wasm refuses a value above 0",                                                      \
+      "Writable disk of one run in MiB, all its writable mounts together.")                        \
     X(SANDBOX, wasm_fresh_process, "SANDBOX_WASM_FRESH_PROCESS", BOOL, 0, 0, "0", "0, 1", "wasm",  \
       "A process of its own for every run, instead of a restored snapshot in a used one.")         \
+    X(SANDBOX, docker_image, "SANDBOX_DOCKER_IMAGE", TEXT, 0, 0, "plimsoll/sandbox-js:latest",     \
+      "image reference", "docker", "The image that snippets run in; never pulled.")                \
+    X(SANDBOX, docker_project_image, "SANDBOX_DOCKER_PROJECT_IMAGE", TEXT, 0, 0,                   \
+      "plimsoll/sandbox:latest", "image reference", "docker",                                      \
+      "The image that projects run in; never pulled.")                                             \
+    X(SANDBOX, docker_runtime, "SANDBOX_DOCKER_RUNTIME", PATH, 0, 0, "unset = the Engine's own",   \
+      "name of a runtime", "docker",                                                               \
+      "The OCI runtime of every container; `runsc` is tier kernel once it is proven.")             \
+    X(SANDBOX, docker_seccomp, "SANDBOX_DOCKER_SECCOMP", PATH, 0, 0, "unset = the Engine's own",   \
+      "path, default, or unconfined", "docker",                                                    \
+      "The seccomp profile of every container; none is sent under runsc.")                         \
+    X(SANDBOX, docker_pool, "SANDBOX_DOCKER_POOL", INT, 0, 1024, "0", "0-SANDBOX_MAX_CONCURRENT",  \
+      "docker alone; a value above 0 stops every other",                                           \
+      "Started, never used containers that wait for runs.")                                        \
+    X(SANDBOX, guest_uid, "SANDBOX_GUEST_UID", INT, 1, 65532, "61000", "1-65532",                  \
+      "docker alone; set, it stops every other", "User and group of everything in a container.")   \
+    X(SANDBOX, require_pinned_images, "SANDBOX_REQUIRE_PINNED_IMAGES", BOOL, 0, 0, "0", "0, 1",    \
+      "docker", "Every image reference must end in `@sha256:` and 64 hex digits.")                 \
+    X(SANDBOX, docker_host, "DOCKER_HOST", TEXT, 0, 0, "unset = the client's context",             \
+      "unix://path, or an absolute path", "docker",                                                \
+      "Where the Engine listens; anything but a Unix socket of this machine is refused.")          \
+    X(SANDBOX, docker_context, "DOCKER_CONTEXT", TEXT, 0, 0, "unset = currentContext",             \
+      "name of a context", "docker", "The context of the Docker client that names the Engine.")    \
+    X(SANDBOX, docker_config, "DOCKER_CONFIG", PATH, 0, 0, "$HOME/.docker", "path", "docker",      \
+      "Folder of the Docker client's configuration: only contexts are read in it.")                \
+    X(SANDBOX, home, "HOME", PATH, 0, 0, "unset", "path", "docker",                                \
+      "Where .docker is looked for.")                                                              \
+    X(SANDBOX, docker_platform, "DOCKER_DEFAULT_PLATFORM", TEXT, 0, 0, "unset = the Engine's own", \
+      "os/arch", "docker", "The platform of every image and container.")                           \
+    X(SANDBOX, tmpdir, "TMPDIR", PATH, 0, 0, "/tmp", "path", "docker",                             \
+      "Where private sockets are made; the Engine must see it under the same path.")               \
     X(SANDBOX, min_isolation, "SANDBOX_MIN_ISOLATION", TIER, 0, 0, "none",                         \
       "process, container, kernel, vm", "all",                                                     \
       "Refuse to become ready when the provider's tier is below this.")                            \
@@ -89,6 +122,13 @@ typedef struct core_settings {
     double cpus;
     int64_t pids, disk_mb;
     bool wasm_fresh_process;
+    char docker_image[256], docker_project_image[256]; /* "" when unset */
+    char docker_runtime[64], docker_seccomp[PATH_MAX];
+    int64_t docker_pool;
+    int64_t guest_uid; /* CORE_SETTING_UNSET when not given */
+    bool require_pinned_images;
+    char docker_host[PATH_MAX], docker_context[256], docker_config[PATH_MAX], home[PATH_MAX];
+    char docker_platform[64], tmpdir[PATH_MAX];
     int64_t max_concurrent;
     int64_t per_key_concurrent; /* CORE_SETTING_UNSET when not given */
     int64_t rate_per_min;       /* CORE_SETTING_UNSET when not given */

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 
-enum { PREFLIGHT_MS_MAX = 30000 };
+enum { PREFLIGHT_MS_MAX = 30000, RECONCILE_MS_MAX = 30000 };
 
 static bool is_below(plim_tier tier, plim_tier proven)
 {
@@ -27,6 +27,19 @@ static void check_tier(const daemon_recheck *recheck)
                  LOG_STR("error", plim_error_message(&err)));
 }
 
+/* What a program that crashed has left behind. */
+static void reconcile(const daemon_recheck *recheck)
+{
+    _cleanup_error_ plim_error err = PLIM_ERROR_INIT;
+    run_ctx ctx = {base_deadline_after_ms(RECONCILE_MS_MAX), recheck->stop_fd};
+    size_t removed;
+    if (!core_gate_reconcile(recheck->gate, &ctx, &removed, &err))
+        base_log(BASE_LOG_WARN, "orphans were not looked for",
+                 LOG_STR("error", plim_error_message(&err)));
+    if (removed > 0)
+        base_log(BASE_LOG_WARN, "orphans removed", LOG_INT("count", (int64_t)removed));
+}
+
 static void *run(void *data)
 {
     const daemon_recheck *recheck = data;
@@ -35,6 +48,7 @@ static void *run(void *data)
         if (run_ctx_poll(&ctx, NULL, 0) != RUN_DEADLINE)
             return NULL;
         check_tier(recheck);
+        reconcile(recheck);
         daemon_auth_report_refused(recheck->auth, false);
     }
 }

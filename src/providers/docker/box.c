@@ -1,0 +1,418 @@
+#include "providers/docker/box.h"
+
+#include "providers/docker/exit.h"
+#include "providers/docker/text.h"
+
+#include <jansson.h>
+#include <sys/socket.h>
+
+enum { WAIT_ANSWER_BYTES_MAX = 64 * 1024 };
+
+void docker_box_init(docker_box *box, docker_state *state, docker_capture *capture)
+{
+    *box = (docker_box){.state = docker_state_hold(state),
+                        .capture = *capture,
+                        .wait_answer.body = BASE_BUF_INIT(WAIT_ANSWER_BYTES_MAX),
+                        .pidfd = -1};
+    *capture = (docker_capture){.started = false};
+}
+
+/* ---- making ---- */
+
+static char *body_of(const docker_box *box, const docker_launch *launch)
+{
+    const core_settings *settings = launch->settings;
+    const docker_state *state = box->state;
+    const docker_image *image = &state->images[launch->kind].facts;
+    docker_disk disk = {settings->disk_mb, DOCKER_TMP_MB, DOCKER_SHM_MB, 0};
+    if (!docker_disk_resolve(&disk, NULL))
+        return NULL;
+    docker_body body = {
+        .image = image->id,
+        .argv = launch->argv,
+        .argc = launch->argc,
+        .image_env = image->env,
+        .image_env_count = image->env_count,
+        .uid = state->uid,
+        .expires = docker_expiry(base_wall_unix_ms(), launch->budget_ms),
+        .interactive = !launch->detached,
+        .work = launch->work,
+        .tmp_mb = disk.tmp,
+        .shm_mb = disk.shm,
+        .work_mb = disk.work,
+        .memory_mb = settings->memory_mb ? settings->memory_mb : DOCKER_MEMORY_MB,
+        .pids = settings->pids ? settings->pids : DOCKER_PIDS,
+        .cpus = settings->cpus > 0 ? settings->cpus : 1,
+        .runtime = state->runtime,
+        .seccomp = state->seccomp,
+        .socket = launch->socket,
+    };
+    return docker_body_write(&body);
+}
+
+/* Nothing was created, or we do not know: in doubt the keeper looks. */
+static bool fail_create(docker_box *box, const docker_reply *reply, plim_error *err)
+{
+    char text[400];
+    docker_reply_text(reply, "create", text, sizeof(text));
+    if (reply->end == NET_DONE && !docker_reply_ok(reply)) {
+        docker_keeper_forget(box->keeper, box->name);
+        box->keeper = NULL;
+        return core_refuse_environment(err, "%s", text);
+    }
+    return core_fail_internal(err, "%s", text);
+}
+
+static bool read_id(docker_box *box, const docker_reply *reply, plim_error *err)
+{
+    _cleanup_(json_decrefp)
+    json_t *json =
+        json_loadb(base_buf_text(&reply->body), reply->body.len, JSON_REJECT_DUPLICATES, NULL);
+    const char *id = json_string_value(json_object_get(json, "Id"));
+    if (!id || !docker_hex_valid(plim_bytes_of(id), BASE_SHA256_HEX))
+        return core_fail_internal(err, "create: the Engine states no container ID");
+    snprintf(box->id, sizeof(box->id), "%s", id);
+    return true;
+}
+
+static bool create(docker_box *box, const docker_launch *launch, const run_ctx *ctx,
+                   plim_error *err)
+{
+    _cleanup_free_ char *body = body_of(box, launch);
+    _cleanup_buf_ base_buf target = BASE_BUF_INIT(512);
+    if (!body)
+        return plim_refuse_nomem(err);
+    if (!docker_random_name(launch->prefix, box->name, sizeof(box->name)) ||
+        !docker_keeper_hold(launch->keeper, box->name))
+        return plim_refuse_nomem(err);
+    box->keeper = launch->keeper;
+    base_buf_printf(&target, "/containers/create?name=%s", box->name);
+    if (box->state->platform[0])
+        base_buf_printf(&target, "&platform=%s", box->state->platform);
+    _cleanup_reply_ docker_reply reply;
+    docker_engine_call(box->state->engine, "POST", base_buf_text(&target), plim_bytes_of(body), ctx,
+                       &reply);
+    return docker_reply_ok(&reply) ? read_id(box, &reply, err) : fail_create(box, &reply, err);
+}
+
+static bool attach(docker_box *box, const run_ctx *ctx, plim_error *err)
+{
+    char target[160], text[400];
+    _cleanup_reply_ docker_reply reply;
+    snprintf(target, sizeof(target), "/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1",
+             box->id);
+    box->attach = docker_engine_upgrade(box->state->engine, target, ctx, &reply);
+    return box->attach ||
+           core_fail_internal(err, "%s", docker_reply_text(&reply, "attach", text, sizeof(text)));
+}
+
+/* The Engine answers as soon as it watches the container: only then may that start. */
+static bool begin_wait(docker_box *box, const run_ctx *ctx, plim_error *err)
+{
+    char target[160], text[400];
+    _cleanup_reply_ docker_reply reply;
+    snprintf(target, sizeof(target), "/containers/%s/wait?condition=next-exit", box->id);
+    box->wait =
+        docker_engine_begin(box->state->engine, "POST", target, ctx, &box->wait_answer, &reply);
+    return box->wait ||
+           core_fail_internal(err, "%s", docker_reply_text(&reply, "wait", text, sizeof(text)));
+}
+
+/* Does an inspection show that it was never started? */
+static bool was_never_started(docker_box *box, const run_ctx *ctx)
+{
+    char target[128];
+    _cleanup_reply_ docker_reply reply;
+    snprintf(target, sizeof(target), "/containers/%s/json", box->id);
+    docker_engine_call(box->state->engine, "GET", target, (plim_bytes){NULL, 0}, ctx, &reply);
+    if (!docker_reply_ok(&reply))
+        return false;
+    _cleanup_(json_decrefp)
+    json_t *json =
+        json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *state = json_object_get(json, "State");
+    const char *status = json_string_value(json_object_get(state, "Status"));
+    const char *began = json_string_value(json_object_get(state, "StartedAt"));
+    return status && began && strcmp(status, "created") == 0 &&
+           strcmp(began, "0001-01-01T00:00:00Z") == 0;
+}
+
+static bool start(docker_box *box, const run_ctx *ctx, plim_error *err)
+{
+    char target[128], text[400];
+    _cleanup_reply_ docker_reply reply;
+    snprintf(target, sizeof(target), "/containers/%s/start", box->id);
+    box->started_ns = base_monotonic_ns();
+    docker_engine_call(box->state->engine, "POST", target, (plim_bytes){NULL, 0}, ctx, &reply);
+    if (docker_reply_ok(&reply))
+        return true;
+    docker_reply_text(&reply, "start", text, sizeof(text));
+    if (reply.end == NET_DONE && was_never_started(box, ctx))
+        return core_refuse_environment(err, "%s", text);
+    return core_fail_internal(err, "%s", text);
+}
+
+bool docker_box_launch(docker_box *box, const docker_launch *launch, const run_ctx *ctx,
+                       plim_error *err)
+{
+    if (!create(box, launch, ctx, err))
+        return false;
+    if (!launch->detached && (!attach(box, ctx, err) || !begin_wait(box, ctx, err)))
+        return false;
+    return start(box, ctx, err);
+}
+
+/* ---- its first process ---- */
+
+void docker_box_watch(docker_box *box, int64_t pid)
+{
+    /* Under gVisor the process on the host is the sandbox, whose status is not the guest's. */
+    if (box->pidfd < 0 && !docker_is_runsc(box->state->runtime))
+        box->pidfd = docker_exit_open(pid, box->id);
+}
+
+void docker_box_find_pid(docker_box *box, const run_ctx *ctx)
+{
+    char target[128];
+    if (docker_is_runsc(box->state->runtime))
+        return;
+    _cleanup_reply_ docker_reply reply;
+    snprintf(target, sizeof(target), "/containers/%s/json", box->id);
+    docker_engine_call(box->state->engine, "GET", target, (plim_bytes){NULL, 0}, ctx, &reply);
+    if (!docker_reply_ok(&reply))
+        return;
+    _cleanup_(json_decrefp)
+    json_t *json =
+        json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES, NULL);
+    docker_box_watch(box,
+                     json_integer_value(json_object_get(json_object_get(json, "State"), "Pid")));
+}
+
+/* ---- listening ---- */
+
+static bool broke(docker_box_outcome *outcome, const char *fault)
+{
+    outcome->end = DOCKER_BOX_BROKEN;
+    snprintf(outcome->fault, sizeof(outcome->fault), "%s", fault);
+    return false;
+}
+
+/* Take in what has arrived on the attached streams. False: broken. */
+static bool hear_streams(docker_box *box, docker_box_outcome *outcome)
+{
+    bool closed;
+    net_end end;
+    plim_bytes input = net_conn_read(box->attach, &end, &closed), piece;
+    for (;;) {
+        switch (docker_demux_next(&box->demux, &input, &piece)) {
+        case DOCKER_FRAME_STDOUT:
+            docker_capture_out(&box->capture, piece);
+            continue;
+        case DOCKER_FRAME_STDERR:
+            docker_capture_err(&box->capture, piece);
+            continue;
+        case DOCKER_FRAME_BAD:
+            return broke(outcome, "the Engine's stream is not in its framing");
+        case DOCKER_FRAME_MORE:
+            break;
+        }
+        break;
+    }
+    if (end == NET_DONE)
+        return true;
+    if (!closed || !docker_demux_at_rest(&box->demux))
+        return broke(outcome, "the attached stream broke");
+    box->streams_ended = true;
+    return true;
+}
+
+/* The answer to the wait call: `{"StatusCode": N, "Error": null or {...}}`. */
+static bool read_status(docker_box *box, docker_box_outcome *outcome)
+{
+    const net_answer *answer = &box->wait_answer;
+    _cleanup_(json_decrefp)
+    json_t *json =
+        json_loadb(base_buf_text(&answer->body), answer->body.len, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *code = json_object_get(json, "StatusCode");
+    const json_t *error = json_object_get(json, "Error");
+    int64_t value = json_is_integer(code) ? json_integer_value(code) : -1;
+    if (answer->status != 200 || value < 0 || value > 255 || (error && !json_is_null(error)))
+        return broke(outcome, "the Engine's answer to the wait states no exit status");
+    box->exit_code = (int)value;
+    box->exited = true;
+    return true;
+}
+
+static bool hear_wait(docker_box *box, docker_box_outcome *outcome)
+{
+    net_end end;
+    if (!net_conn_receive_some(box->wait, &box->wait_answer, &end))
+        return true;
+    if (end != NET_DONE)
+        return broke(outcome, "the Engine closed the wait without an answer");
+    return read_status(box, outcome);
+}
+
+/* The kernel says that the first process was reaped. */
+static void hear_exit(docker_box *box)
+{
+    int status;
+    if (docker_exit_status(box->pidfd, &status)) {
+        box->exit_code = docker_exit_code(status);
+        box->exited = box->kernel_said = true;
+    }
+    base_fd_close(&box->pidfd);
+}
+
+/* Write what the socket takes; close stdin after the last byte. */
+static bool feed(docker_box *box, plim_bytes *input, docker_box_outcome *outcome)
+{
+    while (input->len) {
+        ssize_t count = send(box->attach->fd, input->data, input->len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 && errno == EAGAIN)
+            return true;
+        if (count < 0 && (errno == EPIPE || errno == ECONNRESET) && box->sent) {
+            /* A program may end without reading: what it answered still counts. */
+            *input = (plim_bytes){NULL, 0};
+            box->stdin_closed = true;
+            return true;
+        }
+        if (count < 0)
+            return broke(outcome, "the attached stream broke while the input was sent");
+        box->sent = true;
+        *input = (plim_bytes){input->data + count, input->len - (size_t)count};
+    }
+    if (!box->stdin_closed)
+        shutdown(box->attach->fd, SHUT_WR);
+    box->stdin_closed = true;
+    return true;
+}
+
+static bool is_over(const docker_box *box)
+{
+    return box->exited && box->streams_ended;
+}
+
+/* The Engine dies with all its connections: an end of streams is only believed while it lives. */
+static bool engine_lives(docker_box *box)
+{
+    char byte;
+    ssize_t count = recv(box->wait->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static bool wait_once(docker_box *box, bool has_input, const run_ctx *ctx,
+                      docker_box_outcome *outcome)
+{
+    struct pollfd fds[] = {
+        {.fd = box->streams_ended ? -1 : box->attach->fd,
+         .events = (short)(POLLIN | (has_input ? POLLOUT : 0))},
+        {.fd = box->exited ? -1 : box->wait->fd, .events = POLLIN},
+        {.fd = box->exited ? -1 : box->pidfd, .events = 0},
+    };
+    run_wait wait = run_ctx_poll(ctx, fds, PLIM_COUNT(fds));
+    if (wait != RUN_READY) {
+        outcome->end = DOCKER_BOX_STOPPED;
+        outcome->why = wait;
+        return false;
+    }
+    if (fds[0].revents & ~POLLOUT && !hear_streams(box, outcome))
+        return false;
+    if (fds[2].revents)
+        hear_exit(box);
+    return !fds[1].revents || hear_wait(box, outcome);
+}
+
+/* Asked a bounded number of times, so that a flood cannot make it costly. */
+enum { COMPLETE_ASKED_MAX = 64 };
+
+void docker_box_run(docker_box *box, plim_bytes input, docker_box_complete *complete,
+                    const void *data, const run_ctx *ctx, docker_box_outcome *outcome)
+{
+    size_t seen = 0;
+    int asked = 0;
+    *outcome = (docker_box_outcome){.end = DOCKER_BOX_ENDED};
+    while (!is_over(box)) {
+        if (!box->stdin_closed && !feed(box, &input, outcome))
+            return;
+        if (!wait_once(box, input.len > 0, ctx, outcome))
+            return;
+        const base_buf *out = &box->capture.out.kept;
+        if (!complete || out->len == seen || asked == COMPLETE_ASKED_MAX)
+            continue;
+        seen = out->len;
+        asked++;
+        if (box->capture.started && complete(base_buf_bytes(out), data))
+            return;
+    }
+    if (box->kernel_said && !engine_lives(box))
+        broke(outcome, "the Engine went away while the run ended");
+}
+
+bool docker_box_await_start(docker_box *box, const run_ctx *ctx, docker_box_outcome *outcome)
+{
+    *outcome = (docker_box_outcome){.end = DOCKER_BOX_ENDED};
+    while (!box->capture.started && !box->exited && !box->streams_ended)
+        if (!wait_once(box, false, ctx, outcome))
+            return false;
+    return box->capture.started && !box->exited && !box->streams_ended;
+}
+
+/* ---- the end ---- */
+
+enum { EVIDENCE_MS = 1000 };
+
+const char *docker_box_limit_reached(docker_box *box)
+{
+    char target[128];
+    run_ctx ctx = {base_deadline_after_ms(EVIDENCE_MS), -1};
+    _cleanup_reply_ docker_reply reply;
+    snprintf(target, sizeof(target), "/containers/%s/json", box->id);
+    docker_engine_call(box->state->engine, "GET", target, (plim_bytes){NULL, 0}, &ctx, &reply);
+    if (!docker_reply_ok(&reply))
+        return "";
+    _cleanup_(json_decrefp)
+    json_t *json =
+        json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES, NULL);
+    return json_is_true(json_object_get(json_object_get(json, "State"), "OOMKilled")) ? "memory"
+                                                                                      : "";
+}
+
+static void close_all(docker_box *box)
+{
+    net_conn_free(TAKE_PTR(box->attach));
+    net_conn_free(TAKE_PTR(box->wait));
+    base_buf_free(&box->wait_answer.body);
+    docker_capture_free(&box->capture);
+    base_fd_close(&box->pidfd);
+    docker_state_release(TAKE_PTR(box->state));
+}
+
+void docker_box_dispose(docker_box *box, core_slot *slot, void (*gone)(void *), void *data)
+{
+    docker_keeper *keeper = TAKE_PTR(box->keeper);
+    docker_removal removal = {.engine = box->state->engine,
+                              .ended = box->exited && box->exit_code == 0,
+                              .slot = core_slot_hold(slot),
+                              .gone = gone,
+                              .data = data};
+    snprintf(removal.name, sizeof(removal.name), "%s", box->name);
+    close_all(box);
+    if (keeper) {
+        docker_keeper_remove(keeper, &removal);
+        return;
+    }
+    core_slot_release(removal.slot);
+    if (gone)
+        gone(data);
+}
+
+bool docker_box_dispose_now(docker_box *box)
+{
+    docker_keeper *keeper = TAKE_PTR(box->keeper);
+    docker_engine *engine = box->state->engine;
+    close_all(box);
+    return !keeper || docker_keeper_remove_now(keeper, engine, box->name);
+}

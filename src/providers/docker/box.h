@@ -1,0 +1,90 @@
+/*
+ * One container: made, attached, started, fed, listened to, given up. Straight-line blocking code
+ * on the thread of a run, every wait through its context. A box belongs to one thread at a time,
+ * and its container is always handed to the keeper in the end.
+ */
+#ifndef DOCKER_BOX_H
+#define DOCKER_BOX_H
+
+#include "providers/docker/body.h"
+#include "providers/docker/capture.h"
+#include "providers/docker/demux.h"
+#include "providers/docker/keeper.h"
+#include "providers/docker/state.h"
+
+/* What a container is made from, beside the state. */
+typedef struct docker_launch {
+    const core_settings *settings;
+    docker_keeper *keeper;
+    docker_kind kind;
+    const char *prefix; /* of its name */
+    int64_t budget_ms;  /* until its label ends */
+    const char *const *argv;
+    size_t argc;
+    bool work;
+    bool detached;      /* neither attached nor removed by itself */
+    const char *socket; /* NULL for none */
+} docker_launch;
+
+typedef struct docker_box {
+    docker_keeper *keeper;
+    docker_state *state;
+    char name[DOCKER_NAME_MAX], id[BASE_SHA256_HEX + 1];
+    net_conn *attach, *wait;
+    net_answer wait_answer;
+    docker_demux demux;
+    docker_capture capture;
+    int pidfd;          /* of its first process; -1 when the kernel or the Engine cannot say */
+    int64_t started_ns; /* when its start was asked for */
+    bool streams_ended, exited, stdin_closed;
+    bool kernel_said; /* `exit_code` is the kernel's word, not the Engine's */
+    bool sent;        /* a byte of the caller's may have reached it */
+    int exit_code;
+} docker_box;
+
+typedef enum {
+    DOCKER_BOX_ENDED,   /* exit status known, streams at end */
+    DOCKER_BOX_STOPPED, /* by the context; `why` */
+    DOCKER_BOX_BROKEN   /* a connection, or what came over it; `fault` */
+} docker_box_end;
+
+typedef struct docker_box_outcome {
+    docker_box_end end;
+    run_wait why;
+    char fault[DOCKER_FAULT_BYTES_MAX];
+} docker_box_outcome;
+
+/* Takes a hold of the state. `capture` is taken too, whatever comes of it. */
+void docker_box_init(docker_box *box, docker_state *state, docker_capture *capture);
+
+/*
+ * Create, attach, begin to wait, start. False: an error, marked only when nothing was started; the
+ * box must be disposed of all the same.
+ */
+bool docker_box_launch(docker_box *box, const docker_launch *launch, const run_ctx *ctx,
+                       plim_error *err);
+
+/* Ask who its first process is, so that its end is known from the kernel at once. Best effort. */
+void docker_box_watch(docker_box *box, int64_t pid);
+void docker_box_find_pid(docker_box *box, const run_ctx *ctx);
+
+/* Is what stdout holds already all that matters? Asked when bytes have come. */
+typedef bool docker_box_complete(plim_bytes out, const void *data);
+
+/* Write the input and close stdin, take in both streams until the end, or until `complete` (may be
+ * NULL) says that nothing more can matter. */
+void docker_box_run(docker_box *box, plim_bytes input, docker_box_complete *complete,
+                    const void *data, const run_ctx *ctx, docker_box_outcome *outcome);
+
+/* Only until the start marker was seen. False: it did not come; `outcome` says how it ended. */
+bool docker_box_await_start(docker_box *box, const run_ctx *ctx, docker_box_outcome *outcome);
+
+/* Which limits the Engine states as having ended work: "memory" or "". For a box that has ended. */
+const char *docker_box_limit_reached(docker_box *box);
+
+/* Close everything and have the container removed; `slot` is held until it is gone. */
+void docker_box_dispose(docker_box *box, core_slot *slot, void (*gone)(void *), void *data);
+/* The same, and wait until it is gone. */
+bool docker_box_dispose_now(docker_box *box);
+
+#endif

@@ -1,0 +1,212 @@
+"""What the tests of the docker provider share: an Engine spoken to directly, images of their own names, a daemon."""
+
+import base64
+import contextlib
+import http.client
+import io
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import tarfile
+import time
+import urllib.parse
+
+import pytest
+
+from daemon_harness import PLIMSOLLD, ROOT, Daemon
+
+SOCKET = "/var/run/docker.sock"
+JS, PROJECT = "plimsoll/sandbox-js:latest", "plimsoll/sandbox:latest"
+HANG_SECONDS = 90
+REQUIRED = os.environ.get("SANDBOX_TEST_REQUIRE_DOCKER") == "1"
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("engine", timeout=HANG_SECONDS)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Engine:
+    """The Engine's API, as another party on the same host uses it."""
+
+    def __init__(self, path=SOCKET):
+        self.path = path
+
+    def call(self, method, target, body=None, kind="application/json"):
+        connection = UnixConnection(self.path)
+        try:
+            data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
+            connection.request(method, "/v1.41" + target, data, {"Content-Type": kind} if data else {})
+            answer = connection.getresponse()
+            text = answer.read()
+            return answer.status, json.loads(text) if text[:1] in (b"{", b"[") and b"\n{" not in text else text
+        finally:
+            connection.close()
+
+    def containers(self, prefix="plsm-", **filters):
+        filters.setdefault("name", [prefix])
+        query = urllib.parse.quote(json.dumps(filters))
+        status, found = self.call("GET", f"/containers/json?all=true&filters={query}")
+        assert status == 200
+        return found
+
+    def remove_unstarted(self):
+        """What a test run that was killed had created and never started: only a sweep would find it, much later."""
+        for found in self.containers("plsm-", status=["created"]):
+            if time.time() - found["Created"] > 60:
+                self.remove(found["Id"])
+
+    def names(self, prefix="plsm-"):
+        return sorted(c["Names"][0].lstrip("/") for c in self.containers(prefix))
+
+    def tag(self, source, name):
+        repo, _, tag = name.partition(":")
+        status, text = self.call("POST", f"/images/{source}/tag?repo={repo}&tag={tag}")
+        assert status == 201, text
+
+    def untag(self, name):
+        self.call("DELETE", f"/images/{name}?noprune=true")
+
+    def change(self, source, name, *changes):
+        """An image of that name which is `source` with Dockerfile lines such as `VOLUME /data`."""
+        status, made = self.call("POST", "/containers/create", {"Image": source, "Cmd": ["true"]})
+        assert status == 201, made
+        try:
+            query = urllib.parse.urlencode({"container": made["Id"], "repo": name.split(":")[0],
+                                            "tag": name.split(":")[1], "changes": "\n".join(changes)})
+            status, answer = self.call("POST", f"/commit?{query}", {})
+            assert status == 201, answer
+            return answer["Id"]
+        finally:
+            self.call("DELETE", f"/containers/{made['Id']}?force=true")
+
+    def create(self, body, name=None):
+        status, made = self.call("POST", "/containers/create" + (f"?name={name}" if name else ""), body)
+        assert status == 201, made
+        return made["Id"]
+
+    def remove(self, name):
+        self.call("DELETE", f"/containers/{name}?force=true&v=true")
+
+    def import_files(self, name, files):
+        """An image of nothing but those files."""
+        data = io.BytesIO()
+        with tarfile.open(fileobj=data, mode="w") as tar:
+            for path, text in files.items():
+                entry = tarfile.TarInfo(path)
+                entry.size = len(text)
+                tar.addfile(entry, io.BytesIO(text))
+        repo, _, tag = name.partition(":")
+        status, text = self.call("POST", f"/images/create?fromSrc=-&repo={repo}&tag={tag}", data.getvalue(),
+                                 "application/x-tar")
+        assert status == 200, text
+
+
+def why_not():
+    """Why the tests cannot run here, or None."""
+    if not PLIMSOLLD.exists():
+        return f"{PLIMSOLLD.relative_to(ROOT)} is not built"
+    try:
+        engine = Engine()
+        if engine.call("GET", "/version")[0] != 200:
+            return f"the Engine at {SOCKET} does not answer; scripts/docker-up starts one"
+        for image in (JS, PROJECT):
+            if engine.call("GET", f"/images/{image}/json")[0] != 200:
+                return f"there is no image {image}; make images builds it"
+    except OSError as error:
+        return f"no Engine at {SOCKET} ({error.strerror}); scripts/docker-up starts one"
+    return None
+
+
+def has_runsc():
+    return "runsc" in Engine().call("GET", "/info")[1]["Runtimes"]
+
+
+def need_engine():
+    reason = why_not()
+    if reason and REQUIRED:
+        pytest.fail(reason, pytrace=False)
+    if reason:
+        pytest.skip(reason)
+
+
+@contextlib.contextmanager
+def own_images(engine):
+    """Names of our own for the images, so that a build beside the tests does not move them."""
+    names = f"plsm-test-{os.getpid()}:js", f"plsm-test-{os.getpid()}:project"
+    for source, name in zip((JS, PROJECT), names):
+        engine.tag(source, name)
+    try:
+        yield names
+    finally:
+        for name in names:
+            engine.untag(name)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    need_engine()
+    Engine().remove_unstarted()
+    return Engine()
+
+
+@pytest.fixture(scope="module")
+def images(engine):
+    with own_images(engine) as names:
+        yield names
+
+
+def settings_of(images, **variables):
+    return {"SANDBOX_PROVIDER": "docker", "SANDBOX_DOCKER_IMAGE": images[0],
+            "SANDBOX_DOCKER_PROJECT_IMAGE": images[1], "SANDBOX_PER_KEY_CONCURRENT": "0", **variables}
+
+
+def start_daemon(images, **variables):
+    return Daemon(PLIMSOLLD, **settings_of(images, **variables))
+
+
+def snippet(daemon, code, timeout_ms=15000, **fields):
+    return daemon.call("Run", {"protocol": 3, "timeoutMs": timeout_ms, "javascript": {"code": code}, **fields})
+
+
+def javascript(daemon, code, **fields):
+    """The result of a snippet that must be answered, with its streams as bytes."""
+    status, body = snippet(daemon, code, **fields)
+    assert status == 200, body
+    return decoded(body, body["javascript"])
+
+
+def decoded(body, result):
+    return {"exit": result.get("exitCode", 0), "timed_out": result.get("timedOut", False),
+            "out": base64.b64decode(result.get("stdout", "")), "err": base64.b64decode(result.get("stderr", "")),
+            "out_truncated": result.get("stdoutTruncated", False), "limit": result.get("limitReached", ""),
+            "err_truncated": result.get("stderrTruncated", False), "isolation": body.get("isolation"),
+            "environment": body.get("environment", "")}
+
+
+def project(daemon, steps, files=None, artifacts=(), timeout_ms=30000):
+    message = {"steps": list(steps), "artifacts": list(artifacts),
+               "files": [{"path": p, "content": c} for p, c in (files or {}).items()]}
+    status, body = daemon.call("Run", {"protocol": 3, "timeoutMs": timeout_ms, "project": message})
+    assert status == 200, body
+    found = body["project"]
+    return {"outcome": found["outcome"].removeprefix("PROJECT_OUTCOME_"), "detail": found.get("outcomeDetail", ""),
+            "steps": [decoded(body, step) for step in found.get("steps", [])],
+            "artifacts": {a["path"]: base64.b64decode(a.get("content", "")) for a in found.get("artifacts", [])},
+            "artifacts_truncated": found.get("artifactsTruncated", False)}
+
+
+def wait_until(condition, what, seconds=HANG_SECONDS):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(0.05)
+    return found

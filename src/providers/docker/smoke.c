@@ -303,8 +303,8 @@ static int64_t pid_of(docker_state *state, const char *id, const run_ctx *ctx)
 static bool prove_host_limit(const docker_site *site, docker_state *state, const run_ctx *ctx,
                              plim_error *err)
 {
-    static const char *const idle[] = {"/usr/bin/env", "-i", "PATH=" CTL_PATH,
-                                       "/bin/sh",      "-c", "sleep 30"};
+    static const char path[] = "PATH=" CTL_PATH;
+    const char *const idle[] = {"/usr/bin/env", "-i", path, "/bin/sh", "-c", "sleep 30"};
     docker_capture capture;
     docker_box box;
     int64_t limit = 0, wanted = site->settings->pids ? site->settings->pids : DOCKER_PIDS;

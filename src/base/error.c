@@ -100,8 +100,10 @@ bool plim_error_wrap(plim_error *err, const char *format, ...)
     va_start(args, format);
     int length = vsnprintf(err->message, sizeof(err->message), format, args);
     va_end(args);
-    if (length >= 0 && (size_t)length < sizeof(err->message))
-        snprintf(err->message + length, sizeof(err->message) - (size_t)length, ": %s", inner);
+    /* What does not fit is cut, which is not a failure. */
+    if (length >= 0 && (size_t)length < sizeof(err->message) &&
+        snprintf(err->message + length, sizeof(err->message) - (size_t)length, ": %s", inner) < 0)
+        err->message[length] = '\0';
     trim_to_character(err->message);
     return false;
 }

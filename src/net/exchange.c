@@ -130,7 +130,7 @@ static bool take_in(net_conn *conn, bool closed, net_answer *answer, net_end *en
 {
     net_response *response = &conn->response;
     for (;;) {
-        plim_bytes piece;
+        plim_bytes piece = {NULL, 0};
         net_response_event event = closed ? net_response_closed(response)
                                           : net_response_next(response, &conn->unread, &piece);
         switch (event) {

@@ -132,10 +132,10 @@ static void command_lines_hold_nothing_of_the_image(void **state)
     (void)state;
     static const char *const node[] = {"node", "-"};
     base_arena *arena = base_arena_new(65536);
-    docker_image image = {.env = (const char **)(uintptr_t)image_env, .env_count = 2};
+    docker_image image = {.env = (const char **)image_env, .env_count = 2};
     docker_argv line;
     assert_true(docker_argv_control(arena, "", "run", "MARK\n", &line));
-    static const char *const control[] = {"/usr/bin/env", "-i",  "PATH=" CTL_PATH,
+    static const char *const control[] = {"/usr/bin/env", "-i",  ("PATH=" CTL_PATH),
                                           CTL_PROGRAM,    "run", "MARK\n"};
     assert_int_equal(line.count, PLIM_COUNT(control));
     for (size_t i = 0; i < line.count; i++)
@@ -146,8 +146,8 @@ static void command_lines_hold_nothing_of_the_image(void **state)
 
     assert_true(
         docker_argv_start(arena, "", DOCKER_CONTROL_PROGRAM, "MARK\n", &image, node, 2, &line));
-    static const char *const start[] = {"/usr/bin/env", "-i",     "PATH=" CTL_PATH, CTL_PROGRAM,
-                                        "start",        "MARK\n", "PATH=/x",        NULL,
+    static const char *const start[] = {"/usr/bin/env", "-i",     ("PATH=" CTL_PATH), CTL_PROGRAM,
+                                        "start",        "MARK\n", "PATH=/x",          NULL,
                                         "node",         "-"};
     assert_int_equal(line.count, PLIM_COUNT(start));
     for (size_t i = 0; i < line.count; i++)

@@ -54,7 +54,7 @@ static void images_are_judged(void **state)
         bool good = docker_image_read(plim_bytes_of(rows[i].text), "img", arena, &image, &err);
         if (good != !rows[i].says)
             fail_msg("row %zu: %s", i, plim_error_message(&err));
-        if (!good) {
+        if (rows[i].says) {
             assert_refused(&err, PLIM_E_REMOTE, "internal", PLIM_ND_ENVIRONMENT);
             assert_contains(plim_error_message(&err), rows[i].says);
         }
@@ -185,7 +185,7 @@ static void the_probe_is_judged(void **state)
         bool good = docker_probe_check(plim_bytes_of(rows[i].text), &wanted, &err);
         if (good != !rows[i].says)
             fail_msg("row %zu: %s", i, plim_error_message(&err));
-        if (!good)
+        if (rows[i].says)
             assert_contains(plim_error_message(&err), rows[i].says);
         plim_error_clear(&err);
     }

@@ -180,18 +180,18 @@ static void responses_are_read_whole(void **state)
     (void)state;
     static const struct {
         plim_bytes input;
-        int status;
         const char *body;
+        int status;
         bool closed;
     } rows[] = {
-        {PLIM_LIT("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloREST"), 200, "hello", false},
+        {PLIM_LIT("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloREST"), "hello", 200, false},
         {PLIM_LIT(
              "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n"
              "\r\nREST"),
-         200, "hello", false},
-        {PLIM_LIT("HTTP/1.1 204 No Content\r\n\r\nREST"), 204, "", false},
-        {PLIM_LIT("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\nREST"), 500, "", false},
-        {PLIM_LIT("HTTP/1.1 200 OK\r\n\r\nuntil the end"), 200, "until the end", true},
+         "hello", 200, false},
+        {PLIM_LIT("HTTP/1.1 204 No Content\r\n\r\nREST"), "", 204, false},
+        {PLIM_LIT("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\nREST"), "", 500, false},
+        {PLIM_LIT("HTTP/1.1 200 OK\r\n\r\nuntil the end"), "until the end", 200, true},
     };
     for (size_t i = 0; i < PLIM_COUNT(rows); i++)
         for (size_t step = 1; step <= rows[i].input.len; step++) {

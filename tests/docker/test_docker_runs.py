@@ -13,7 +13,8 @@ def daemon(engine, images, request):
     with start_daemon(images, SANDBOX_DOCKER_POOL=request.param, NODE_OPTIONS="--require /work/x.js",
                       HTTP_PROXY="http://secret:secret@proxy.invalid:1") as running:
         yield running
-    assert engine.names("plsm-pool-") == []
+        members = set(engine.names("plsm-pool-"))
+    wait_until(lambda: not members & set(engine.names("plsm-pool-")), "its members are gone")
 
 
 def test_a_snippet_prints(daemon, engine, images):

@@ -80,6 +80,9 @@ static long first_ticks(pid_t pid, long now)
     return now;
 }
 
+/* Longer than the endless loop of the startup test, which the first run of a handle waits for. */
+enum { SPINNING_TICKS = 15 };
+
 /* The worker that is spinning: the one whose time has gone up, however little of it a busy machine
  * gives. */
 static pid_t await_spinning_worker(void)
@@ -89,7 +92,7 @@ static pid_t await_spinning_worker(void)
         size_t count = worker_pids(pids, 64);
         for (size_t i = 0; i < count; i++) {
             long now = ticks_of(pids[i]);
-            if (now >= 0 && now >= first_ticks(pids[i], now) + 3)
+            if (now >= 0 && now >= first_ticks(pids[i], now) + SPINNING_TICKS)
                 return pids[i];
         }
         sleep_ms(20);

@@ -7,13 +7,13 @@
 enum { VOLUMES_SHOWN = 8, NAME_SHOWN = 64 };
 
 /* The volumes by name, sorted, for the refusal. */
-static bool refuse_volumes(const json_t *volumes, const char *reference, plim_error *err)
+static bool refuse_volumes(json_t *volumes, const char *reference, plim_error *err)
 {
     const char *names[VOLUMES_SHOWN];
     size_t count = 0;
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)volumes, name, value)
+    json_object_foreach(volumes, name, value)
     {
         size_t at = count < VOLUMES_SHOWN ? count++ : VOLUMES_SHOWN - 1;
         for (; at > 0 && strcmp(names[at - 1], name) > 0; at--)
@@ -34,7 +34,7 @@ static bool refuse_volumes(const json_t *volumes, const char *reference, plim_er
 
 static bool check_volumes(const json_t *config, const char *reference, plim_error *err)
 {
-    const json_t *volumes = json_object_get(config, "Volumes");
+    json_t *volumes = json_object_get(config, "Volumes");
     if (!volumes || json_is_null(volumes))
         return true;
     if (!json_is_object(volumes))

@@ -395,12 +395,11 @@ static member *take_usable(docker_pool *pool, docker_kind kind, plim_tier tier,
 }
 
 /* Is it still what was made, by the Engine's word, and has it said nothing? */
-static bool read_back(const member *one, const run_ctx *ctx)
+static bool read_back(member *one, const run_ctx *ctx)
 {
     docker_snapshot now = {NULL, 0};
     run_ctx bounded = run_ctx_until(ctx, base_deadline_after_ms(DOCKER_POOL_READBACK_MS));
-    docker_box *box = (docker_box *)(uintptr_t)&one->box;
-    bool same = is_silent(one) && read_snapshot(box, &bounded, &now) &&
+    bool same = is_silent(one) && read_snapshot(&one->box, &bounded, &now) &&
                 strcmp(now.text, one->snapshot.text) == 0 && is_silent(one);
     base_free(now.text);
     return same;

@@ -221,7 +221,7 @@ static bool is_reported(plim_bytes out, const void *key)
     if (out.len > EARLY_BYTES_MAX || docker_report_find(out, key, &body) != DOCKER_REPORT_VERIFIED)
         return false;
     _cleanup_(base_arena_freep)
-    base_arena *arena = base_arena_new(2 * EARLY_BYTES_MAX);
+    base_arena *arena = base_arena_new((size_t)2 * EARLY_BYTES_MAX);
     if (!arena || !docker_report_read(body, arena, &report))
         return false;
     bool good = true;

@@ -275,7 +275,7 @@ bool docker_pids_file(plim_bytes cgroup, const char *id, char *out, size_t size)
 static bool read_host_limit(const char *id, int64_t pid, int64_t *out, plim_error *err)
 {
     char path[64], file[PATH_MAX];
-    _cleanup_buf_ base_buf cgroup = BASE_BUF_INIT(64 * 1024);
+    _cleanup_buf_ base_buf cgroup = BASE_BUF_INIT((size_t)64 * 1024);
     _cleanup_buf_ base_buf value = BASE_BUF_INIT(64);
     snprintf(path, sizeof(path), "/proc/%" PRId64 "/cgroup", pid);
     if (pid <= 0 || !base_read_file(path, &cgroup, NULL) ||

@@ -236,7 +236,7 @@ static bool inspect_platform(docker_state *state, docker_state_image *image, boo
                              const run_ctx *ctx, plim_error *err)
 {
     _cleanup_error_ plim_error why = PLIM_ERROR_INIT;
-    docker_image chosen;
+    docker_image chosen = {.env = NULL};
     if (docker_engine_api(state->engine) < DOCKER_API_PLATFORM) {
         if (must)
             return core_refuse_environment(
@@ -263,8 +263,9 @@ static bool read_images(docker_state *state, const core_settings *settings, bool
             return false;
         if (state->platform[0] && !inspect_platform(state, image, must, ctx, err))
             return false;
-        snprintf(image->environment, sizeof(image->environment), "docker-image:%s",
-                 image->facts.id);
+        char id[sizeof(image->facts.id)];
+        memcpy(id, image->facts.id, sizeof(id));
+        snprintf(image->environment, sizeof(image->environment), "docker-image:%s", id);
     }
     if (!state->platform[0])
         for (docker_kind kind = 0; kind < DOCKER_KINDS; kind++)

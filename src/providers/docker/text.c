@@ -112,12 +112,11 @@ static void normalise(struct platform *p)
         normalise_amd64(p);
     else if (is(p->arch, "i386"))
         become(p, "386", "");
-    else if (is(p->arch, "armhf"))
+    else if (is(p->arch, "armhf") ||
+             (is(p->arch, "arm") && (is(p->variant, "") || is(p->variant, "7"))))
         become(p, "arm", "v7");
     else if (is(p->arch, "armel"))
         become(p, "arm", "v6");
-    else if (is(p->arch, "arm") && (is(p->variant, "") || is(p->variant, "7")))
-        become(p, "arm", "v7");
     else if (is(p->arch, "arm") && is(p->variant, "5"))
         become(p, "arm", "v5");
     else if (is(p->arch, "arm") && is(p->variant, "6"))

@@ -79,6 +79,7 @@ void finding_engine(finding *out)
     switch (failed) {
     case 0:
         set(out, FINDING_SEEN, ENGINE_SOCKET " accepts connections; nothing was sent");
+        advise(out, "SANDBOX_PROVIDER=docker plimsoll describe runs its startup test");
         break;
     case ENOENT:
         set(out, FINDING_NO, ENGINE_SOCKET " not found");
@@ -107,6 +108,8 @@ void finding_runsc(finding *out)
             "%s found; it was not started, and whether an Engine uses it was "
             "not asked",
             paths[i]);
+        advise(out, "SANDBOX_PROVIDER=docker SANDBOX_DOCKER_RUNTIME=runsc plimsoll describe runs "
+                    "its startup test");
         return;
     }
     set(out, FINDING_NO,

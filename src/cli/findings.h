@@ -36,8 +36,8 @@ void finding_seccomp(finding *out);
 /* X(tier, what would run it, check, whether this version has a provider that uses it) */
 #define FINDING_TIERS(X)                                                                           \
     X(PROCESS, "wasm", finding_wasm, true)                                                         \
-    X(CONTAINER, "Docker Engine", finding_engine, false)                                           \
-    X(KERNEL, "runsc", finding_runsc, false)                                                       \
+    X(CONTAINER, "Docker Engine", finding_engine, true)                                            \
+    X(KERNEL, "runsc", finding_runsc, true)                                                        \
     X(VM, "KVM", finding_kvm, false)
 
 /* X(JSON name, label, check) */

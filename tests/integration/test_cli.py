@@ -367,9 +367,12 @@ def test_doctor_offers_the_tier_that_it_started():
 
 
 def test_doctor_names_one_thing_to_change_for_each_tier_it_does_not_offer():
-    for row in json.loads(plimsoll("doctor", "--json").stdout)["tiers"][1:]:
-        assert row["evidence"] and "has no provider that uses it" in row["change"]
+    rows = json.loads(plimsoll("doctor", "--json").stdout)["tiers"][1:]
+    for row in rows:
+        assert row["evidence"] and row["change"]
         assert row["state"] != "works", "nothing but wasm was tried"
+        assert row["state"] != "seen" or row["tier"] == "vm" or "plimsoll describe" in row["change"]
+    assert "has no provider that uses it" in rows[2]["change"]
 
 
 def test_doctor_reports_a_setting_that_stands_in_the_way():

@@ -61,6 +61,8 @@ static inline void base_buf_clear(base_buf *buf)
 {
     buf->len = 0;
     buf->failed = false;
+    if (buf->data)
+        buf->data[0] = '\0';
 }
 
 static inline plim_bytes base_buf_bytes(const base_buf *buf)

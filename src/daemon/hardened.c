@@ -43,6 +43,23 @@ static void check_metrics_tls(const daemon_facts *facts, base_buf *wrong)
                         address);
 }
 
+static bool is_docker(const daemon_facts *facts)
+{
+    return strcmp(facts->sandbox->provider, "docker") == 0;
+}
+
+static void check_pinned_images(const daemon_facts *facts, base_buf *wrong)
+{
+    if (is_docker(facts) && !facts->sandbox->require_pinned_images)
+        base_buf_add_text(wrong, "SANDBOX_REQUIRE_PINNED_IMAGES is not on");
+}
+
+static void check_seccomp(const daemon_facts *facts, base_buf *wrong)
+{
+    if (is_docker(facts) && strcmp(facts->sandbox->docker_seccomp, "unconfined") == 0)
+        base_buf_add_text(wrong, "SANDBOX_DOCKER_SECCOMP is unconfined");
+}
+
 static void add_name(base_buf *list, const char *name)
 {
     base_buf_printf(list, "%s%s", list->len ? ", " : "", name);
@@ -53,14 +70,19 @@ static void check_envelope(const daemon_facts *facts, base_buf *wrong)
     const struct {
         const char *name;
         bool positive;
+        bool docker_alone;
     } needed[] = {
-        {"SANDBOX_MEMORY_MB", facts->sandbox->memory_mb > 0},
-        {"SANDBOX_CPUS", facts->sandbox->cpus > 0},
-        {"SANDBOX_DISK_MB", facts->sandbox->disk_mb > 0},
+        {"SANDBOX_MEMORY_MB", facts->sandbox->memory_mb > 0, false},
+        {"SANDBOX_CPUS", facts->sandbox->cpus > 0, false},
+        {"SANDBOX_DISK_MB", facts->sandbox->disk_mb > 0, false},
+        {"SANDBOX_PIDS", facts->sandbox->pids > 0, true},
+        {"SANDBOX_TOTAL_MEMORY_MB", facts->sandbox->total_memory_mb > 0, true},
     };
     _cleanup_buf_ base_buf missing = BASE_BUF_INIT(256);
     _cleanup_buf_ base_buf zero = BASE_BUF_INIT(256);
     for (size_t i = 0; i < PLIM_COUNT(needed); i++) {
+        if (needed[i].docker_alone && !is_docker(facts))
+            continue;
         if (base_trim(facts->lookup(facts->lookup_ctx, needed[i].name)).len == 0)
             add_name(&missing, needed[i].name);
         else if (!needed[i].positive)

@@ -16,7 +16,11 @@
     X(3, insecure, "PLIMSOLL_INSECURE is blank")                                                   \
     X(4, rpc_tls, "TLS is on, or PLIMSOLL_ADDR is a loopback address")                             \
     X(5, metrics_tls, "TLS is on, or PLIMSOLL_METRICS_ADDR is off or a loopback address")          \
-    X(11, envelope, "SANDBOX_MEMORY_MB, SANDBOX_CPUS and SANDBOX_DISK_MB are set and above 0")     \
+    X(7, pinned_images, "docker: SANDBOX_REQUIRE_PINNED_IMAGES is on")                             \
+    X(8, seccomp, "docker: SANDBOX_DOCKER_SECCOMP is not unconfined")                              \
+    X(11, envelope,                                                                                \
+      "SANDBOX_MEMORY_MB, SANDBOX_CPUS and SANDBOX_DISK_MB are set and above 0; docker also "      \
+      "SANDBOX_PIDS and SANDBOX_TOTAL_MEMORY_MB")                                                  \
     X(12, rate, "SANDBOX_RATE_PER_MIN is above 0, and SANDBOX_RATE_BURST is not above it")         \
     X(13, per_key,                                                                                 \
       "SANDBOX_PER_KEY_CONCURRENT is above 0 and below the runs that may be in flight at once")

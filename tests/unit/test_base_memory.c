@@ -52,6 +52,7 @@ static void buffer_remembers_that_it_failed(void **state)
     assert_bytes(base_buf_bytes(&buf), "abc");
     base_buf_clear(&buf);
     assert_false(buf.failed);
+    assert_string_equal(base_buf_text(&buf), "");
     assert_true(base_buf_add_text(&buf, "12345"));
     assert_bytes(base_buf_bytes(&buf), "12345");
     base_buf_free(&buf);

@@ -357,6 +357,23 @@ static void the_envelope_names_what_is_missing_and_what_is_zero(void **state)
                "rule 11: not set: SANDBOX_MEMORY_MB, not above 0: SANDBOX_CPUS");
 }
 
+static void docker_has_rules_of_its_own(void **state)
+{
+    (void)state;
+    struct hardened *all = good();
+    snprintf(all->sandbox.provider, sizeof(all->sandbox.provider), "docker");
+    const char *text = violations(all, 2);
+    ASSERT_HAS(text, "rule 7: SANDBOX_REQUIRE_PINNED_IMAGES is not on");
+    ASSERT_HAS(text, "rule 11: not above 0: SANDBOX_PIDS, SANDBOX_TOTAL_MEMORY_MB");
+    all->sandbox.require_pinned_images = true;
+    all->sandbox.pids = all->sandbox.total_memory_mb = 256;
+    assert_string_equal(violations(all, 0), "");
+    snprintf(all->sandbox.docker_seccomp, sizeof(all->sandbox.docker_seccomp), "unconfined");
+    ASSERT_HAS(violations(all, 1), "rule 8: SANDBOX_DOCKER_SECCOMP is unconfined");
+    snprintf(all->sandbox.provider, sizeof(all->sandbox.provider), "wasm");
+    assert_string_equal(violations(all, 0), "");
+}
+
 static void all_violations_come_at_once(void **state)
 {
     (void)state;
@@ -389,6 +406,7 @@ int main(void)
         cmocka_unit_test(a_hardened_configuration_passes),
         cmocka_unit_test(each_rule_alone_is_a_violation),
         cmocka_unit_test(the_envelope_names_what_is_missing_and_what_is_zero),
+        cmocka_unit_test(docker_has_rules_of_its_own),
         cmocka_unit_test(all_violations_come_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

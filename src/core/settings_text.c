@@ -1,7 +1,7 @@
 #include "core/core.h"
 
 /* Where the columns of the reference start, and how wide it is. */
-enum { HELP_INDENT = 29, HELP_WIDTH = 100 };
+enum { HELP_INDENT = 34, HELP_WIDTH = 100 };
 
 /* Words of `text` from column `indent` on, broken before HELP_WIDTH. */
 static void add_wrapped(base_buf *out, const char *text, size_t column)

@@ -5,6 +5,7 @@ A row is (name, what must not happen, language, program). `sh` programs are step
 """
 
 import hashlib
+import pathlib
 
 import pytest
 from docker_harness import (Engine, engine, has_runsc, images, javascript, project, start_daemon, why_not)  # noqa: F401

@@ -19,7 +19,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 from daemon_harness import PLIMSOLLD, ROOT, Daemon  # noqa: E402
 
-SOCKET = "/var/run/docker.sock"
+SOCKET = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")
 JS, PROJECT = "plimsoll/sandbox-js:latest", "plimsoll/sandbox:latest"
 HANG_SECONDS = 90
 REQUIRED = os.environ.get("SANDBOX_TEST_REQUIRE_DOCKER") == "1"

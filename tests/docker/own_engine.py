@@ -105,11 +105,16 @@ class OwnEngine(Engine):
             shutil.rmtree(self.state, ignore_errors=True)
 
 
-def ended(pid):
+def process_state(pid):
+    """The letter that /proc shows, or None when there is no such process."""
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return True
+        return None
+
+
+def ended(pid):
+    return process_state(pid) in (None, "Z")
 
 
 def own_engine(source):

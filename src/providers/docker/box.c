@@ -397,7 +397,8 @@ void docker_box_dispose(docker_box *box, core_slot *slot, void (*gone)(void *), 
                               .ended = box->exited && box->exit_code == 0,
                               .slot = core_slot_hold(slot),
                               .gone = gone,
-                              .data = data};
+                              .data = data,
+                              .unanswered = !box->id[0]};
     snprintf(removal.name, sizeof(removal.name), "%s", box->name);
     close_all(box);
     if (keeper) {
@@ -412,7 +413,8 @@ void docker_box_dispose(docker_box *box, core_slot *slot, void (*gone)(void *), 
 bool docker_box_dispose_now(docker_box *box)
 {
     docker_keeper *keeper = TAKE_PTR(box->keeper);
-    docker_engine *engine = box->state->engine;
+    docker_removal removal = {.engine = box->state->engine, .unanswered = !box->id[0]};
+    snprintf(removal.name, sizeof(removal.name), "%s", box->name);
     close_all(box);
-    return !keeper || docker_keeper_remove_now(keeper, engine, box->name);
+    return !keeper || docker_keeper_remove_now(keeper, &removal);
 }

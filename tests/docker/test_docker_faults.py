@@ -3,14 +3,12 @@ programs that die, two daemons side by side."""
 
 import json
 import os
-import pathlib
 import signal
 import socket
-import subprocess
 import time
 
 import pytest
-from docker_harness import (HANG_SECONDS, engine, has_runsc, images, javascript, project, settings_of, snippet,  # noqa: F401
+from docker_harness import (engine, has_runsc, images, javascript, project, settings_of, snippet,  # noqa: F401
                             start_daemon, wait_until)
 from daemon_harness import ENVIRONMENT, PLIMSOLLD, in_background, reason_of, start_and_fail
 
@@ -276,12 +274,3 @@ def test_the_kernel_tier_is_on_evidence(engine, images):
         assert (found["isolation"], found["exit"]) == ("kernel", 5)
         assert found["out"].decode().strip() != os.uname().release
         assert project(daemon, ["cat a"], {"a": "x"})["steps"][0]["out"] == b"x"
-
-
-def test_the_example_runs_one_program_over_every_provider(engine):
-    program = pathlib.Path(__file__).resolve().parents[2] / "build/examples/providers"
-    if not program.exists():
-        pytest.skip("build/examples/providers is not built")
-    done = subprocess.run([program], capture_output=True, text=True, timeout=HANG_SECONDS)
-    assert done.returncode == 0, done.stdout
-    assert "ANOTHER ANSWER" not in done.stdout and "tier container" in done.stdout

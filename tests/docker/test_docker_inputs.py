@@ -5,9 +5,9 @@ import os
 import time
 
 import pytest
-from docker_harness import (REQUIRED, engine, has_runsc, images, javascript, project, settings_of, snippet,  # noqa: F401
+from docker_harness import (REQUIRED, decoded, engine, has_runsc, images, javascript, project, settings_of, snippet,  # noqa: F401
                             start_daemon, wait_until)
-from daemon_harness import PLIMSOLLD, reason_of, start_and_fail
+from daemon_harness import PLIMSOLLD, in_background, reason_of, start_and_fail
 
 MEBI = 1 << 20
 
@@ -319,3 +319,37 @@ def test_the_module_image_is_checked_and_runs_nothing(engine, images, name):
                                                                      "step": 0.5}})
         assert (status, reason_of(body)) == (501, 4), body  # unsupported
         assert javascript(daemon, "console.log(1)")["out"] == b"1\n"
+
+
+# Rights of a file's owner.
+
+def test_a_program_of_roots_with_its_bit_set_gives_nobody_its_rights(engine, images, runtime, name):
+    """In the root, where programs may run; on a writable mount it would not even start."""
+    made_image(engine, images[1], name, "mkdir -p /opt; cp /usr/bin/id /opt/id; chown 0:0 /opt/id; chmod 6755 /opt/id")
+    with start_daemon((images[0], name), SANDBOX_DOCKER_RUNTIME=runtime) as daemon:
+        found = project(daemon, ["stat -c '%a %u' /opt/id; /opt/id -u; /opt/id -g; /opt/id -G"])
+        assert found["steps"][0]["out"].split() == [b"6755", b"0", b"61000", b"61000", b"61000"], found
+
+
+def test_set_id_bits_on_a_writable_mount_mean_nothing(daemon):
+    step = "for d in /tmp /dev/shm /work; do cp /usr/bin/id $d/id && chmod 6755 $d/id && $d/id -u; echo $?; done"
+    found = project(daemon, [step])
+    assert found["steps"][0]["out"].split() == [b"126"] * 3, found
+
+
+def test_a_file_that_root_put_on_a_writable_mount_gives_no_rights(daemon, engine):
+    """Another party with root's rights in the container puts one there while a run goes on."""
+    message = {"steps": ["until [ -u /work/id ]; do sleep 0.1; done; /work/id -u; echo status=$?; "
+                         "for l in /lib64/ld-linux*; do $l /work/id -u; done; true"], "files": [], "artifacts": []}
+    wait = in_background(daemon.call, "Run", {"protocol": 3, "timeoutMs": 30000, "project": message})
+    ident = wait_until(lambda: [c for c in engine.containers("plsm-run-") if c["State"] == "running"], "it runs")[0]["Id"]
+    time.sleep(1)
+    status, made = engine.call("POST", f"/containers/{ident}/exec", {
+        "User": "0:0", "Cmd": ["/bin/sh", "-c", "cp /usr/bin/id /work/i && chmod 4755 /work/i && mv /work/i /work/id"]})
+    assert status == 201, made
+    engine.call("POST", f"/exec/{made['Id']}/start", {"Detach": False})
+    status, body = wait()
+    assert status == 200, body
+    step, = [decoded(body, one) for one in body["project"]["steps"]]
+    lines = step["out"].split()
+    assert lines[0] == b"status=126" and b"0" not in lines, step

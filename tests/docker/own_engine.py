@@ -101,8 +101,14 @@ class OwnEngine(Engine):
                 self.remove(found["Id"])
             self.stop()
         finally:
+            self.unmount()
             shutil.rmtree(self.root, ignore_errors=True)
             shutil.rmtree(self.state, ignore_errors=True)
+
+    def unmount(self):
+        """One that was killed leaves its data mounted on itself, once for each time."""
+        while os.path.ismount(self.root / "data"):
+            subprocess.run(["umount", self.root / "data"], check=True)
 
 
 def process_state(pid):

@@ -1,15 +1,18 @@
 """The program behind the name runsc: what is proven is one file, and no other ever carries the tier `kernel`."""
 
+import hashlib
+import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import time
 
 import pytest
-from docker_harness import (JS, PROJECT, REQUIRED, has_runsc, javascript, settings_of, snippet, start_daemon,  # noqa: F401
+from docker_harness import (JS, PROJECT, REQUIRED, has_runsc, javascript, project, settings_of, snippet, start_daemon,  # noqa: F401
                             wait_until)
-from daemon_harness import ENVIRONMENT, PLIMSOLLD, reason_of, start_and_fail
+from daemon_harness import ENVIRONMENT, PLIMSOLLD, in_background, reason_of, start_and_fail
 
 OWN_IMAGES = JS, PROJECT
 FRESH_SECONDS = 5.2  # a preflight that is younger is believed
@@ -186,3 +189,74 @@ def test_the_copy_is_what_runs(own, place):
     done = subprocess.run(["docker", "--host", own.host, "run", "--rm", "--runtime", "runsc", JS, "true"], capture_output=True,
                           timeout=60)
     assert done.returncode != 0
+
+
+def test_a_caller_that_hangs_up_takes_no_tier_away(own, place):
+    """It leaves in the middle of a preflight that it caused; the Engine answers late, and the tier is what it was."""
+    with start_on(own) as daemon:
+        time.sleep(FRESH_SECONDS)
+        own.signal(signal.SIGSTOP)
+        try:
+            connection = daemon.connect()
+            connection.request("POST", "/plimsoll.v1.SandboxService/Run",
+                               json.dumps({"protocol": 3, "javascript": {"code": "1"}}), {"content-type": "application/json"})
+            time.sleep(1)
+            connection.close()
+            assert tier(daemon) == "kernel"
+        finally:
+            own.signal(signal.SIGCONT)
+        assert daemon.get("/readyz")[0] == 200 and tier(daemon) == "kernel"
+        assert javascript(daemon, "console.log(1)", minimumIsolation="kernel")["out"] == b"1\n"
+
+
+# What a guest tries on the runtime's own program while the runtime is in the container (CVE-2019-5736). The copy is
+# nobody's but this test's, so whatever changes it was the guest.
+
+HUNT = """
+const fs = require('fs'), end = Date.now() + 12000;
+let seen = 0, written = 0;
+while (Date.now() < end) for (const p of fs.readdirSync('/proc')) {
+  if (!/^\\d+$/.test(p) || p === '1' || p === String(process.pid)) continue;
+  for (const f of ['exe', 'fd/3', 'fd/4', 'fd/5', 'fd/6', 'fd/7']) {
+    let name = '';
+    try { name = fs.readlinkSync(`/proc/${p}/${f}`); } catch { continue; }
+    if (!/runc|runsc/.test(name)) continue;
+    seen++;
+    try { fs.writeSync(fs.openSync(`/proc/${p}/${f}`, fs.constants.O_WRONLY), '#!/bin/sh\\n'); written++; } catch { }
+    try { fs.appendFileSync(`/proc/${p}/${f}`, 'x'); written++; } catch { }
+  }
+}
+console.log(seen, written);
+"""
+
+
+def fingerprint(path):
+    found = path.stat()
+    return hashlib.sha256(path.read_bytes()).hexdigest(), found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@pytest.mark.parametrize("name", ["runc", "runsc"])
+def test_a_guest_does_not_reach_the_runtimes_program(own, words, tmp_path, name):
+    copy = tmp_path / name
+    shutil.copy2(program(name), copy)
+    registered = f"copy-{name}" if name == "runc" else name
+    own.register(**{registered: (copy, words if name == "runsc" else []), **({} if name == "runsc" else {"runsc": (program("runsc"), words)})})
+    before = fingerprint(copy)
+    try:
+        with start_daemon(OWN_IMAGES, DOCKER_HOST=own.host, SANDBOX_DOCKER_RUNTIME=registered) as daemon:
+            wait = in_background(project, daemon, ["node hunt.js"], {"hunt.js": HUNT}, timeout_ms=60000)
+            ident = wait_until(lambda: [c for c in own.containers("plsm-run-") if c["State"] == "running"], "it runs")[0]["Id"]
+            for _ in range(8):
+                status, made = own.call("POST", f"/containers/{ident}/exec", {"User": "0:0", "Cmd": ["/proc/self/exe", "--version"]})
+                if status == 201:
+                    own.call("POST", f"/exec/{made['Id']}/start", {"Detach": False})
+            found = wait()
+        assert found["outcome"] in ("COMPLETED", "PROTOCOL_ERROR"), found
+        if found["outcome"] == "COMPLETED":
+            assert found["steps"][0]["out"].split()[1:] == [b"0"], found
+    finally:
+        own.register(runsc=(program("runsc"), words))
+    assert fingerprint(copy) == before
+    with copy.open("ab") as file:
+        file.write(b"x")
+    assert fingerprint(copy) != before, "a change would be seen"

@@ -207,7 +207,7 @@ int cli_run(int argc, char **argv)
     plim_result *result = NULL;
     status = run_snippet(&options, &result, &err)
                  ? report_result(result, &options)
-                 : cli_report_error(&err, options.json, options.pass_exit);
+                 : cli_report_error(&err, &options, "the code may have run");
     plim_error_clear(&err);
     return status;
 }

@@ -108,6 +108,7 @@ int main(int argc, char **argv)
         return print_version();
     const cli_verb *verb = cli_verb_find(argv[1]);
     if (!verb)
-        return cli_usage_error("", "there is no verb \"%s\"", argv[1]);
+        return cli_usage_error("", "there is no %s \"%s\"", argv[1][0] == '-' ? "flag" : "verb",
+                               argv[1]);
     return verb->main(argc - 1, argv + 1);
 }

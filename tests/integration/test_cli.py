@@ -244,11 +244,16 @@ def test_no_verb_is_usage_on_stderr():
     assert all(f"  {verb} " in done.stderr.decode() for verb in VERBS)
 
 
-@pytest.mark.parametrize("verb", ["frob", "-frob", ""])
-def test_an_unknown_verb_is_named(verb):
-    assert_usage(plimsoll(verb), f'"{verb}"')
+@pytest.mark.parametrize("verb, kind", [("frob", "verb"), ("-frob", "flag"), ("", "verb")])
+def test_an_unknown_verb_is_named(verb, kind):
+    assert_usage(plimsoll(verb), f'no {kind} "{verb}"')
     if verb == "frob":
         assert_usage(plimsoll("help", verb), f'"{verb}"')
+
+
+def test_doctor_names_the_tier_first():
+    answer = json.loads(plimsoll("doctor", "--json").stdout)
+    assert all(list(row) == ["tier", "by", "offered", "has_provider", "state", "evidence", "change"] for row in answer["tiers"])
 
 
 @pytest.mark.parametrize("flag", ["-h", "--h", "-help", "--help"])

@@ -14,15 +14,24 @@ typedef struct outcome {
     plim_status status;
     plim_result *result;
     plim_error err;
-    int requests, connections;
+    int requests, connections, recorded;
 } outcome;
+
+static int count_recorded(void *ctx, plim_bytes request, plim_bytes response)
+{
+    assert_true(request.len > 0 && response.len > 0);
+    ++*(int *)ctx;
+    return 0;
+}
 
 static outcome exchange_with(server_script *script, const void *arg)
 {
     outcome out = {.err = PLIM_ERROR_INIT};
     server served;
     server_start(&served, script, arg, NULL);
-    client *made = server_client(&served, 20000, "the-token");
+    plim_recorder recorder = {
+        .size = sizeof(recorder), .ctx = &out.recorded, .record = count_recorded};
+    client *made = server_recorded_client(&served, &recorder);
     out.status = run_snippet(made, "console.log(1)", &out.result, &out.err);
     client_free(made);
     server_stop(&served);
@@ -44,6 +53,7 @@ static void release(outcome *it)
                      plim_status_name(wanted), plim_error_message(&(it).err));                     \
         assert_int_equal(plim_error_not_dispatched(&(it).err), (mark));                            \
         assert_int_equal((it).requests, 1);                                                        \
+        assert_int_equal((it).recorded, (wanted) == PLIM_OK); /* nothing that did not check */     \
     } while (0)
 
 static void a_good_answer_is_a_result(void **state)

@@ -10,15 +10,20 @@
  *
  * SCRIPT_DRAIN_MS is how long a drain may take.
  *
- * The code of a run is a command: `sleep MS`, `exit N`, `fault`, `refuse`, or text to give back.
+ * The code of a run is a command: `sleep MS`, `linger MS` (the answer comes at once, what ran it is
+ * gone only then; once per program), `exit N`, `fault`, `refuse`, or text to give back.
  */
 #include "daemon/daemon.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 typedef struct scripted {
     core_provider base;
     atomic_bool lost;
+    pthread_t lingerer; /* holds `slot` for `linger_ms` */
+    core_slot *slot;    /* NULL until there is one */
+    int64_t linger_ms;
 } scripted;
 
 static const core_provider_ops scripted_ops;
@@ -62,9 +67,28 @@ static bool scripted_open(const core_settings *settings, core_provider **out, pl
     return true;
 }
 
-static void scripted_free(core_provider *provider)
+static void scripted_free(core_provider *base)
 {
+    scripted *provider = (scripted *)base;
+    if (provider->slot)
+        pthread_join(provider->lingerer, NULL);
     base_free(provider);
+}
+
+static void *linger(void *data)
+{
+    const scripted *provider = data;
+    run_ctx until = {base_deadline_after_ms(provider->linger_ms), -1};
+    (void)run_ctx_poll(&until, NULL, 0);
+    core_slot_release(provider->slot);
+    return NULL;
+}
+
+static bool begin_to_linger(scripted *provider, core_slot *slot, int64_t ms)
+{
+    provider->linger_ms = ms;
+    provider->slot = core_slot_hold(slot);
+    return pthread_create(&provider->lingerer, NULL, linger, provider) == 0;
 }
 
 static bool scripted_preflight(core_provider *base, const run_ctx *ctx, plim_error *err)
@@ -127,7 +151,7 @@ static bool begins(plim_bytes code, const char *with)
 static bool scripted_run(core_provider *base, const core_request *request, plim_bytes principal,
                          const run_ctx *ctx, plim_result **out, plim_error *err)
 {
-    (void)base, (void)principal;
+    (void)principal;
     if (request->kind != PLIM_KIND_JAVASCRIPT)
         return core_refuse_unsupported(err, "the scripted provider runs snippets");
     plim_bytes code = request->javascript->code;
@@ -135,6 +159,9 @@ static bool scripted_run(core_provider *base, const core_request *request, plim_
         return core_fail_internal(err, "SECRET-CAUSE: the provider was told to fail");
     if (begins(code, "refuse"))
         return core_refuse_request(err, "the provider was told to refuse");
+    if (begins(code, "linger ") &&
+        !begin_to_linger((scripted *)base, request->slot, number_of(code, 7)))
+        return core_fail_internal(err, "no thread");
     if (begins(code, "exit "))
         return answer(code, (int32_t)number_of(code, 5), out, err);
     if (begins(code, "sleep ")) {

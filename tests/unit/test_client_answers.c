@@ -502,8 +502,81 @@ static void special_numbers_check(void **state)
     plim_error err = PLIM_ERROR_INIT;
     plim_result *result = NULL;
     assert_true(client_run(made, &request, &ctx, &result, &err));
-    assert_true(isnan(result->rows[0].outputs[0]));
-    assert_true(signbit(result->rows[0].outputs[3]));
+    int32_t status;
+    const double *values;
+    size_t count;
+    assert_int_equal(plim_result_row_count(result), 1);
+    assert_int_equal(plim_result_width(result), 1);
+    assert_int_equal(plim_result_outcome(result), PLIM_OUTCOME_COMPLETED);
+    plim_result_row(result, 0, &status, &values, &count);
+    assert_int_equal(status, 5);
+    assert_int_equal(count, 5);
+    assert_true(isnan(values[0]));
+    assert_true(signbit(values[3]));
+    plim_result_row(result, 1, &status, &values, &count);
+    assert_true(status == 0 && !values && count == 0);
+    assert_int_equal(plim_result_step_count(result), 0);
+    plim_result_free(result);
+    client_free(made);
+    server_stop(&served);
+}
+
+/* ---- project ---- */
+
+static void bring_back(plim_result *result)
+{
+    static const core_artifact artifacts[] = {{PLIM_LIT("a/b"), PLIM_LIT("1\0002")}};
+    static const core_step_result step = {.command = PLIM_LIT("true"),
+                                          .out = PLIM_LIT("out"),
+                                          .err = PLIM_LIT("err"),
+                                          .exit_code = 124,
+                                          .timed_out = true,
+                                          .err_truncated = true,
+                                          .duration_ms = 7,
+                                          .limit_reached = "memory"};
+    result->outcome = PLIM_OUTCOME_TIMED_OUT;
+    result->outcome_detail = PLIM_LIT("why");
+    result->steps = &step;
+    result->step_count = 1;
+    result->artifacts = artifacts;
+    result->artifact_count = 1;
+    result->artifacts_truncated = true;
+}
+
+static void a_project_can_be_read(void **state)
+{
+    (void)state;
+    server_spoiler spoiler = {.result = bring_back};
+    server served;
+    server_start(&served, answer_spoiled, &spoiler, NULL);
+    client *made = server_client(&served, 20000, NULL);
+    plim_bytes step = PLIM_LIT("true");
+    plim_project_request project = {.steps = &step, .step_count = 1};
+    core_request request = {
+        .kind = PLIM_KIND_PROJECT, .options = &project.options, .project = &project};
+    run_ctx ctx = RUN_CTX_NONE;
+    plim_error err = PLIM_ERROR_INIT;
+    plim_result *result = NULL;
+    assert_true(client_run(made, &request, &ctx, &result, &err));
+    assert_int_equal(plim_result_outcome(result), PLIM_OUTCOME_TIMED_OUT);
+    assert_true(base_bytes_is(plim_result_outcome_detail(result), "why"));
+    assert_int_equal(plim_result_step_count(result), 1);
+    plim_step ran = plim_result_step(result, 0);
+    assert_true(base_bytes_is(ran.command, "true") && base_bytes_is(ran.out, "out") &&
+                base_bytes_is(ran.err, "err"));
+    assert_int_equal(ran.exit_code, 124);
+    assert_true(ran.timed_out && !ran.out_truncated && ran.err_truncated);
+    assert_int_equal(ran.duration_ms, 7);
+    assert_string_equal(ran.limit_reached, "memory");
+    assert_string_equal(plim_result_step(result, 1).limit_reached, "");
+    assert_int_equal(plim_result_artifact_count(result), 1);
+    plim_artifact file = plim_result_artifact(result, 0);
+    assert_true(base_bytes_is(file.path, "a/b"));
+    assert_int_equal(file.content.len, 3);
+    assert_memory_equal(file.content.data, "1\0002", 3);
+    assert_null(plim_result_artifact(result, 1).path.data);
+    assert_true(plim_result_artifacts_truncated(result));
+    assert_false(plim_result_interpreter_started(result) || plim_result_interpreter_ended(result));
     plim_result_free(result);
     client_free(made);
     server_stop(&served);
@@ -566,6 +639,7 @@ int main(void)
         cmocka_unit_test(an_answer_of_another_kind_has_no_result),
         cmocka_unit_test(what_does_not_decode_is_malformed),
         cmocka_unit_test(special_numbers_check),
+        cmocka_unit_test(a_project_can_be_read),
         cmocka_unit_test(a_daemon_of_another_number_is_described_and_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
  * without an answer. */
 #include "test_client_server.h"
 
+#include <plimsoll/placement.h>
 #include <setjmp.h>
 
 #include <cmocka.h>
@@ -204,6 +205,82 @@ static void a_recorder_needs_its_first_callback(void **state)
     options.size = offsetof(plim_client_options, recorder);
     assert_int_equal(plim_sandbox_connect(&options, &sandbox, &err), PLIM_OK);
     plim_sandbox_free(sandbox);
+}
+
+/* A pool believes the handles' own recorders; what was not kept ran, so it goes nowhere else. */
+static void a_placed_run_that_was_not_kept_is_not_sent_on(void **state)
+{
+    (void)state;
+    fixture it[2];
+    journal books[2] = {JOURNAL_INIT, JOURNAL_INIT};
+    plim_backend backends[2] = {{.name = PLIM_LIT("first")}, {.name = PLIM_LIT("second")}};
+    for (int i = 0; i < 2; i++) {
+        open_recorded(&it[i], server_good, NULL, &books[i]);
+        backends[i].sandbox = it[i].sandbox;
+    }
+    plim_pool *pool = NULL;
+    plim_choice *choice = NULL;
+    plim_error err = PLIM_ERROR_INIT;
+    plim_javascript_request request = {.size = sizeof(request), .code = PLIM_LIT(CODE)};
+    plim_requirement need = {.size = sizeof(need)};
+    assert_int_equal(plim_pool_new(backends, 2, 0, &pool, NULL), PLIM_OK);
+    books[0].refuse = 1;
+    assert_int_equal(
+        plim_pool_run_javascript(pool, &request, &need, NULL, &it[0].result, &choice, &err),
+        PLIM_E_NOT_RECORDED);
+    assert_string_equal(plim_choice_backend(choice), "first");
+    assert_int_equal(plim_choice_retried_count(choice), 0);
+    assert_non_null(it[0].result);
+    assert_int_equal(books[0].calls + books[1].calls, 1);
+    plim_choice_free(choice);
+    journal_free(&books[0]);
+    journal_free(&books[1]);
+    plim_pool_free(pool);
+    plim_error_clear(&err);
+    close_fixture(&it[0]);
+    close_fixture(&it[1]);
+}
+
+static void move(plim_result *result)
+{
+    result->environment = "quickjs-wasm:sha256:11";
+}
+
+static bool answer_elsewhere(server_conn *conn, server_request *request)
+{
+    static const server_spoiler spoiler = {.result = move};
+    if (strstr(request->path, "/Describe"))
+        return server_good(conn, request);
+    base_buf body;
+    server_run_answer(request, &spoiler, &body);
+    server_answer(conn, request, 200, "application/proto", "", base_buf_bytes(&body));
+    base_buf_free(&body);
+    return true;
+}
+
+static void a_stale_environment_keeps_the_recorders_error(void **state)
+{
+    (void)state;
+    fixture it;
+    journal book = JOURNAL_INIT;
+    book.refuse = 1;
+    open_recorded(&it, answer_elsewhere, NULL, &book);
+    plim_backend backend = {PLIM_LIT("only"), it.sandbox};
+    plim_pool *pool = NULL;
+    plim_javascript_request request = {.size = sizeof(request), .code = PLIM_LIT(CODE)};
+    plim_requirement need = {.size = sizeof(need),
+                             .environment = PLIM_LIT("quickjs-wasm:sha256:00")};
+    assert_int_equal(plim_pool_new(&backend, 1, 0, &pool, NULL), PLIM_OK);
+    assert_int_equal(
+        plim_pool_run_javascript(pool, &request, &need, NULL, &it.result, NULL, &it.err),
+        PLIM_E_ENVIRONMENT_MISMATCH);
+    assert_non_null(it.result);
+    assert_true(plim_may_have_run(&it.err));
+    assert_int_equal(plim_error_status(plim_error_cause(&it.err)), PLIM_E_NOT_RECORDED);
+    assert_int_equal(book.calls, 1);
+    journal_free(&book);
+    plim_pool_free(pool);
+    close_fixture(&it);
 }
 
 /* ---- the log ---- */
@@ -504,6 +581,8 @@ int main(void)
         cmocka_unit_test(a_recorder_that_fails_does_not_lose_the_result),
         cmocka_unit_test(a_recorder_that_fails_hides_no_evidence),
         cmocka_unit_test(a_recorder_needs_its_first_callback),
+        cmocka_unit_test(a_placed_run_that_was_not_kept_is_not_sent_on),
+        cmocka_unit_test(a_stale_environment_keeps_the_recorders_error),
         cmocka_unit_test(the_log_tells_how_each_call_went),
         cmocka_unit_test(an_exchange_sends_exactly_what_it_is_given),
         cmocka_unit_test(an_exchange_stamps_no_protocol),

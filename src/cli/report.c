@@ -44,26 +44,20 @@ static int exit_of(const plim_result *result, bool delivered, bool pass_exit)
 
 /* ---- JSON ---- */
 
-/* Set `name` to `value`, which is taken; false when memory is out. */
+/* Set `name` to `value`, which is taken in any case; false when memory is out. */
 static bool set(json_t *object, const char *name, json_t *value)
 {
     return json_object_set_new(object, name, value) == 0;
 }
 
-static json_t *evidence_json(const plim_result *result)
+/* How long it took and, from a daemon, which record was checked. */
+static bool add_facts(json_t *object, const plim_result *result)
 {
-    json_t *object = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "status", "ok", "provider",
-        plim_result_provider(result), "isolation", plim_result_isolation(result), "environment",
-        plim_result_environment(result), "software_identity", plim_result_software_identity(result),
-        "duration_ms", (json_int_t)plim_result_duration_ms(result), "duration_ns",
-        (json_int_t)plim_result_duration_ns(result));
     const plim_record *record = plim_result_record(result);
-    if (object &&
-        (!record || set(object, "record_sha256", json_string(plim_record_record_sha256(record)))))
-        return object;
-    json_decref(object);
-    return NULL;
+    return set(object, "duration_ms", json_integer(plim_result_duration_ms(result))) &&
+           set(object, "duration_ns", json_integer(plim_result_duration_ns(result))) &&
+           (!record ||
+            set(object, "record_sha256", json_string(plim_record_record_sha256(record))));
 }
 
 static bool add_snippet(json_t *object, const plim_result *result)
@@ -71,6 +65,7 @@ static bool add_snippet(json_t *object, const plim_result *result)
     return set(object, "exit_code", json_integer(plim_result_exit_code(result))) &&
            set(object, "timed_out", json_boolean(plim_result_timed_out(result))) &&
            set(object, "limit_reached", json_string(plim_result_limit_reached(result))) &&
+           add_facts(object, result) &&
            set(object, "stdout_truncated", json_boolean(plim_result_stdout_truncated(result))) &&
            set(object, "stderr_truncated", json_boolean(plim_result_stderr_truncated(result))) &&
            cli_json_set_bytes(object, "stdout", plim_result_stdout(result)) &&
@@ -94,10 +89,13 @@ static json_t *step_json(plim_step step)
 static bool add_project(json_t *object, const plim_result *result)
 {
     json_t *steps = json_array(), *artifacts = json_array();
+    bool has_steps = set(object, "steps", steps),
+         has_artifacts = set(object, "artifacts", artifacts);
     bool good =
-        set(object, "steps", steps) && set(object, "artifacts", artifacts) &&
+        has_steps && has_artifacts &&
         set(object, "outcome", json_string(plim_outcome_name(plim_result_outcome(result)))) &&
         set(object, "outcome_detail", cli_json_text(plim_result_outcome_detail(result))) &&
+        add_facts(object, result) &&
         set(object, "artifacts_truncated", json_boolean(plim_result_artifacts_truncated(result)));
     for (size_t i = 0; good && i < plim_result_step_count(result); i++)
         good = json_array_append_new(steps, step_json(plim_result_step(result, i))) == 0;
@@ -112,7 +110,10 @@ static bool add_project(json_t *object, const plim_result *result)
 
 static json_t *result_json(const plim_result *result)
 {
-    json_t *object = evidence_json(result);
+    json_t *object = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s}", "status", "ok", "provider", plim_result_provider(result),
+        "isolation", plim_result_isolation(result), "environment", plim_result_environment(result),
+        "software_identity", plim_result_software_identity(result));
     if (object && (is_project(result) ? add_project : add_snippet)(object, result))
         return object;
     json_decref(object);

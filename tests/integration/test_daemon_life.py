@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from daemon_harness import (HANG_SECONDS, ISOLATION, PLIMSOLLD, ROOT, SERVICE, SCRIPTED, Daemon, clean_environment, free_port,
+from daemon_harness import (CAPACITY, HANG_SECONDS, ISOLATION, PLIMSOLLD, ROOT, SERVICE, SCRIPTED, Daemon, clean_environment, free_port,
                             in_background, reason_of, stdout_of, wait_until)
 
 WASM = {"SANDBOX_PROVIDER": "wasm"}
@@ -242,6 +242,22 @@ def test_a_deadline_of_the_caller_frees_the_worker():
         assert (status, body["code"], reason_of(body)) == (504, "deadline_exceeded", None)
         in_flight(daemon, 0)
         assert daemon.run("console.log(1)")[0] == 200
+
+
+def test_a_deadline_of_the_caller_is_no_fault_of_a_slow_host():
+    run = {"protocol": 3, "timeoutMs": 30000, "javascript": {"code": ENDLESS}}
+    with Daemon(PLIMSOLLD, **WASM, SANDBOX_MAX_CONCURRENT="1", SANDBOX_RATE_PER_MIN="0") as daemon:
+        host = min(descendants(daemon.process.pid))
+        os.kill(host, signal.SIGSTOP)
+        try:
+            # Each costs a worker, and none takes its place.
+            answers = [daemon.call("Run", run, headers={"connect-timeout-ms": "300"}) for _ in range(4)]
+        finally:
+            os.kill(host, signal.SIGCONT)
+        assert {(status, body["code"]) for status, body in answers} == {(504, "deadline_exceeded")}
+        assert (reason_of(answers[0][1]), reason_of(answers[-1][1])) == (None, CAPACITY)
+        assert daemon.metrics()["plimsoll_runs_failed_total"] == 0
+        wait_until(lambda: daemon.run("console.log(1)")[0] == 200, "a run works again")
 
 
 # Evidence that is lost

@@ -148,11 +148,10 @@ static bool refuse_as_told(server_conn *conn, server_request *request)
 {
     const refusal *row = conn->server->arg;
     char body[2048];
-    int length = row->code ? snprintf(body, sizeof(body), "{\"code\":\"%s\",\"message\":\"m\"%s}",
-                                      row->code, row->more)
-                           : snprintf(body, sizeof(body), "%s", row->more);
+    if (row->code)
+        snprintf(body, sizeof(body), "{\"code\":\"%s\",\"message\":\"m\"%s}", row->code, row->more);
     server_answer(conn, request, row->http, row->code ? "application/json" : "text/plain",
-                  row->headers ? row->headers : "", (plim_bytes){body, (size_t)length});
+                  row->headers ? row->headers : "", plim_bytes_of(row->code ? body : row->more));
     return true;
 }
 
@@ -266,6 +265,27 @@ static void a_message_is_the_daemons_or_the_status(void **state)
     release(&it);
 }
 
+/* A mark that might stand in what was not read does not count, and neither does the header's. */
+static void of_a_huge_error_only_the_status_is_read(void **state)
+{
+    (void)state;
+    static const char front[] = DETAILS(DETAIL("NotDispatched", "CAU"));
+    _cleanup_buf_ base_buf body = BASE_BUF_INIT(2 << 20);
+    refusal row = {503,          PLIM_E_REMOTE, PLIM_ND_NONE,
+                   NULL,         NULL,          "Plimsoll-Not-Dispatched: capacity\r\n",
+                   "unavailable"};
+    base_buf_printf(&body, "{\"code\":\"internal\"%s,\"x\":[0", front);
+    while (body.len < 1 << 20)
+        base_buf_add_text(&body, ",{}");
+    base_buf_add_text(&body, "]}");
+    row.more = base_buf_text(&body);
+    outcome it = exchange_with(refuse_as_told, &row);
+    expect_outcome(it, PLIM_E_REMOTE, PLIM_ND_NONE);
+    assert_string_equal(plim_error_code(&it.err), "unavailable");
+    assert_string_equal(plim_error_message(&it.err), "HTTP 503");
+    release(&it);
+}
+
 static void a_session_end_never_reads_open(void **state)
 {
     (void)state;
@@ -279,6 +299,9 @@ static void a_session_end_never_reads_open(void **state)
         {DETAILS(DETAIL("SessionEnded", "CAo")), PLIM_SESSION_UNCLAIMED, ""},
         {DETAILS(DETAIL("SessionEnded", "CAkSHnNlc3Npb24gdW5rbm93biB0byB0aGlzIGNhbGxlcg")),
          PLIM_SESSION_NOT_FOUND, "session unknown to this caller"},
+        /* no secret of ours, whoever repeats it */
+        {DETAILS(DETAIL("SessionEnded", "CAISDWVuZCB0aGUtdG9rZW4=")), PLIM_SESSION_EXPIRED,
+         "end ***"},
         {DETAILS(DETAIL("SessionEnded", "CCo")), PLIM_SESSION_UNKNOWN, ""},
         {DETAILS(DETAIL("SessionEnded", "")), PLIM_SESSION_UNKNOWN, ""},
         {DETAILS(DETAIL("SessionEnded", "CA")), PLIM_SESSION_OPEN, ""},
@@ -633,6 +656,7 @@ int main(void)
         cmocka_unit_test(a_captured_refusal_does_not_mark),
         cmocka_unit_test(each_refusal_has_its_class_and_mark),
         cmocka_unit_test(a_message_is_the_daemons_or_the_status),
+        cmocka_unit_test(of_a_huge_error_only_the_status_is_read),
         cmocka_unit_test(a_session_end_never_reads_open),
         cmocka_unit_test(a_marked_error_has_no_record),
         cmocka_unit_test(each_line_of_the_check_is_met),

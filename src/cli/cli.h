@@ -52,8 +52,8 @@ enum {
     X(describe, "", 0, CLI_WHERE | CLI_JSON,                                                       \
       "say which provider is chosen, its tier, what it runs and within which limits",              \
       "A provider of this process is started and its startup test is run first; a daemon states "  \
-      "what it proved at its start. Exit status 3 means that it would run nothing; the reason is " \
-      "on stderr.")                                                                                \
+      "what it proved at its start. Exit status 3 means that it would run nothing, 4 that no "     \
+      "description came; the reason is on stderr.")                                                \
     X(doctor, "", 0, CLI_JSON, "say which tiers this machine can offer, and on what evidence",     \
       "Starts the wasm provider and runs its startup test; looks at everything else without "      \
       "using it. Needs no network. Exit status 1 means that no tier can be offered.")              \

@@ -153,7 +153,7 @@ int cli_run(int argc, char **argv)
     plim_result *result = NULL;
     status = run(&options, &out_folder, &result, &err)
                  ? cli_report_result(result, &options, out_folder)
-                 : cli_report_error(&err, options.json, options.pass_exit);
+                 : cli_report_error(&err, &options, "the code may have run");
     plim_error_clear(&err);
     return status;
 }

@@ -261,7 +261,8 @@ static void a_message_is_the_daemons_or_the_status(void **state)
     release(&it);
     row.more = "{\"code\":\"internal\"}";
     it = exchange_with(refuse_as_told, &row);
-    assert_string_equal(plim_error_message(&it.err), "HTTP 500");
+    assert_string_equal(plim_error_message(&it.err),
+                        "HTTP 500 and no message; is a daemon at this address?");
     release(&it);
 }
 

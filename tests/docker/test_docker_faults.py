@@ -33,7 +33,7 @@ def running_container(engine):
                                     if c["State"] == "running" and runs_node(engine, c["Id"])), None), "a run's program")
 
 
-def start_endless(daemon, timeout_ms=8000):
+def start_endless(daemon, timeout_ms=30000):
     return in_background(snippet, daemon, "console.log('a'); setInterval(() => {}, 1000)", timeout_ms=timeout_ms)
 
 
@@ -54,7 +54,7 @@ def test_a_container_that_is_removed(daemon, engine):
 
 
 def test_a_container_that_is_paused(daemon, engine):
-    wait = start_endless(daemon, timeout_ms=5000)
+    wait = start_endless(daemon, timeout_ms=8000)
     engine.call("POST", f"/containers/{running_container(engine)}/pause")
     status, body = wait()
     assert status == 200 and body["javascript"]["timedOut"]
@@ -62,9 +62,12 @@ def test_a_container_that_is_paused(daemon, engine):
 
 
 def test_a_container_that_is_changed(daemon, engine):
-    wait = start_endless(daemon, timeout_ms=5000)
-    engine.call("POST", f"/containers/{running_container(engine)}/update", {"PidsLimit": 300})
-    assert wait()[0] == 200
+    wait = start_endless(daemon)
+    ident = running_container(engine)
+    engine.call("POST", f"/containers/{ident}/update", {"PidsLimit": 300})
+    engine.call("POST", f"/containers/{ident}/kill")
+    status, body = wait()
+    assert status == 200 and body["javascript"]["exitCode"] == 137
 
 
 def refused(daemon):
@@ -173,12 +176,14 @@ def test_a_sweep_at_start_takes_what_is_long_over(engine, images):
 
 
 def test_two_daemons_leave_each_other_alone(daemon, engine, images):
-    wait = start_endless(daemon, timeout_ms=12000)
+    wait = start_endless(daemon)
     ident = running_container(engine)
     with start_daemon(images) as second:
         assert javascript(second, "console.log(2)")["out"] == b"2\n"
-        assert ident in {c["Id"] for c in engine.containers("plsm-run-")}
-    assert wait()[1]["javascript"]["timedOut"]
+    assert [c["State"] for c in engine.containers("plsm-run-") if c["Id"] == ident] == ["running"]
+    engine.call("POST", f"/containers/{ident}/kill")
+    status, body = wait()
+    assert status == 200 and body["javascript"]["exitCode"] == 137
 
 
 def test_a_killed_daemon_leaves_no_waiting_member_and_a_labelled_run(engine, images):

@@ -185,9 +185,9 @@ def binaries():
 @pytest.mark.parametrize("name, what, language, program", ROWS, ids=[row[0] for row in ROWS])
 def test_nothing_escapes(daemon, name, what, language, program):
     if language == "js":
-        out = javascript(daemon, program, timeout_ms=20000)["out"]
+        out = javascript(daemon, program, timeout_ms=30000)["out"]
     else:
-        found = project(daemon, [program], artifacts=["huge"] if name == "sparse" else [], timeout_ms=20000)
+        found = project(daemon, [program], artifacts=["huge"] if name == "sparse" else [], timeout_ms=60000)
         assert found["outcome"] in ("COMPLETED", "PROTOCOL_ERROR"), found
         assert "huge" not in found["artifacts"], what
         out = b"".join(step["out"] for step in found["steps"])

@@ -40,11 +40,12 @@ enum {
 
 /* X(verb, arguments, how many operands, flags, what it does, more about it) */
 #define CLI_VERBS(X)                                                                               \
-    X(run, "FILE | - | -e CODE", 1,                                                                \
-      CLI_E | CLI_WHERE | CLI_GRANT | CLI_FLOOR | CLI_SOFTWARE | CLI_TIMEOUT | CLI_TRACE_ID |      \
-          CLI_JSON | CLI_PASS_EXIT,                                                                \
-      "run one snippet of JavaScript and print what it prints",                                    \
-      "FILE is read from disk, - from standard input. What the guest writes goes to stdout and "   \
+    X(run, "FILE | - | -e CODE | --step CMD FOLDER", 1,                                            \
+      CLI_E | CLI_STEP | CLI_ARTIFACT | CLI_OUT | CLI_WHERE | CLI_GRANT | CLI_FLOOR |              \
+          CLI_SOFTWARE | CLI_TIMEOUT | CLI_TRACE_ID | CLI_JSON | CLI_PASS_EXIT,                    \
+      "run one snippet of JavaScript, or one project, and print what it prints",                   \
+      "FILE is read from disk, - from standard input; a link or a special file below FOLDER is "   \
+      "refused. What the guest writes goes to stdout and "                                         \
       "stderr byte for byte; on a terminal, control characters other than tab and newline are "    \
       "replaced. The last line on stderr is ours: provider, tier, how the guest ended, duration, " \
       "what was cut and, from a daemon, the digest of the record that was checked.")               \

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 
 import pytest
+from docker_harness import LABEL
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CONTRACT = (ROOT / "guest/ctl/ctl.h").read_text()
@@ -28,6 +29,8 @@ def contract(name):
 
 
 def docker(*arguments, **rest):
+    if arguments[0] == "run":
+        arguments = ("run", "--label", f"{LABEL}={os.getpid()}.run", *arguments[1:])
     return subprocess.run(["docker", *arguments], capture_output=True, timeout=CONTAINER_SECONDS, **rest)
 
 

@@ -13,6 +13,7 @@ import sys
 import pytest
 
 import containers
+from docker_harness import own_name
 from test_guest_ctl import decode, run, run_one
 
 IMAGES = ("sandbox-js", "sandbox", "sandbox-python")
@@ -111,7 +112,7 @@ def test_a_derived_image_has_the_packages_of_a_lock_at_the_root(tmp_path):
         pytest.skip("plimsoll/sandbox is out of date: run make images")
     (tmp_path / "package.json").write_text('{"name": "none", "private": true}')
     (tmp_path / "package-lock.json").write_text('{"name": "none", "lockfileVersion": 3, "requires": true, "packages": {"": {"name": "none"}}}')
-    tag = "plimsoll-test/derived:1"
+    tag = own_name("derived")
     subprocess.run([containers.ROOT / "scripts/images", "derive", tag, tmp_path], check=True, capture_output=True)
     try:
         derived = json.loads(containers.docker("image", "inspect", tag).stdout)[0]

@@ -124,9 +124,8 @@ static bool wait_until_gone(docker_engine *engine, const char *name, const run_c
     return false;
 }
 
-typedef enum { STILL_THERE, NOT_THERE, REMOVED } attempt;
-
-static attempt try_remove(docker_engine *engine, const char *name)
+/* `absent_is_gone`: a container that is not there counts as removed. */
+static bool try_remove(docker_engine *engine, const char *name, bool absent_is_gone)
 {
     char target[128];
     run_ctx ctx = {base_deadline_after_ms(ATTEMPT_MS), -1};
@@ -134,23 +133,22 @@ static attempt try_remove(docker_engine *engine, const char *name)
     _cleanup_reply_ docker_reply reply;
     docker_engine_call(engine, "DELETE", target, (plim_bytes){NULL, 0}, &ctx, &reply);
     if (docker_reply_ok(&reply))
-        return REMOVED;
+        return true;
     if (reply.end == NET_DONE && reply.status == 404)
-        return NOT_THERE;
+        return absent_is_gone;
     /* 409: the Engine, or somebody else, is at it already. */
     if (reply.end == NET_DONE && reply.status == 409)
-        return wait_until_gone(engine, name, &ctx) ? REMOVED : STILL_THERE;
-    return is_gone(engine, name, &ctx) ? NOT_THERE : STILL_THERE;
+        return wait_until_gone(engine, name, &ctx);
+    return absent_is_gone && is_gone(engine, name, &ctx);
 }
 
-/* An Engine that hung may carry out a create after the removal of what it makes: with `unanswered`
- * only the last look says that there is nothing. */
-static bool remove_by_force(docker_engine *engine, const char *name, bool unanswered)
+/* `in_doubt`: the Engine may still be making it, so one look at a name that is not there says
+ * nothing. */
+static bool remove_by_force(docker_engine *engine, const char *name, bool in_doubt)
 {
     for (int i = 0; i < ATTEMPTS; i++) {
         sleep_ms(pause_ms[i]);
-        attempt ended = try_remove(engine, name);
-        if (ended == REMOVED || (ended == NOT_THERE && (!unanswered || i == ATTEMPTS - 1)))
+        if (try_remove(engine, name, !in_doubt || i == ATTEMPTS - 1))
             return true;
     }
     base_log(BASE_LOG_ERROR, "a container could not be removed", LOG_STR("name", name),
@@ -174,7 +172,7 @@ static bool await_removal(docker_engine *engine, const char *name)
 static bool carry_out(docker_keeper *keeper, const docker_removal *removal)
 {
     bool gone = (removal->ended && await_removal(removal->engine, removal->name)) ||
-                remove_by_force(removal->engine, removal->name, removal->unanswered);
+                remove_by_force(removal->engine, removal->name, removal->in_doubt);
     docker_keeper_forget(keeper, removal->name);
     core_slot_release(removal->slot);
     if (removal->gone)

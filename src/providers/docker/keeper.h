@@ -26,7 +26,7 @@ typedef struct docker_removal {
     docker_engine *engine;
     char name[DOCKER_NAME_MAX];
     bool ended;               /* its program ended by itself: the Engine removes it */
-    bool unanswered;          /* its create was never answered: it may appear yet */
+    bool in_doubt;            /* its creation was not answered: it may appear later */
     core_slot *slot;          /* taken; released when it is gone. May be NULL */
     void (*gone)(void *data); /* called then, on a thread of the keeper. May be NULL */
     void *data;

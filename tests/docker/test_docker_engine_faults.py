@@ -145,8 +145,7 @@ def test_stopped_in_the_middle_of_a_run(own):
 
 
 def test_killed_during_the_startup_proof(own):
-    wait = in_background(start_and_fail, PLIMSOLLD, **settings_of(OWN_IMAGES, DOCKER_HOST=own.host), PLIMSOLL_INSECURE="1",
-                         PLIMSOLL_ADDR="127.0.0.1:0")
+    wait = in_background(start_and_fail, PLIMSOLLD, **settings_of(OWN_IMAGES, DOCKER_HOST=own.host), PLIMSOLL_INSECURE="1")
     wait_until(lambda: own.names("plsm-smoke-"), "the proof has begun")
     own.kill()
     status, text = wait()

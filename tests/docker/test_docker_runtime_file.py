@@ -54,7 +54,7 @@ def start_on(own, **variables):
 
 def refused_start(own):
     status, text = start_and_fail(PLIMSOLLD, **settings_of(OWN_IMAGES, DOCKER_HOST=own.host, SANDBOX_DOCKER_RUNTIME="runsc"),
-                                  PLIMSOLL_INSECURE="1", PLIMSOLL_ADDR="127.0.0.1:0")
+                                  PLIMSOLL_INSECURE="1")
     assert status != 0
     return text
 
@@ -172,7 +172,7 @@ def test_another_name_of_the_runtime_is_never_the_tier(own, place, words, name, 
             with start_daemon(OWN_IMAGES, **variables) as daemon:
                 assert (daemon.listening["isolation"], javascript(daemon, "1")["isolation"]) == ("container", "container")
         status, text = start_and_fail(PLIMSOLLD, **settings_of(OWN_IMAGES, SANDBOX_MIN_ISOLATION="kernel", **variables),
-                                      PLIMSOLL_INSECURE="1", PLIMSOLL_ADDR="127.0.0.1:0")
+                                      PLIMSOLL_INSECURE="1")
         assert status != 0 and '"isolation":"kernel"' not in text
     finally:
         own.register(runsc=(place, words))

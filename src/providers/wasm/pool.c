@@ -99,7 +99,7 @@ static wasm_worker *worker_new(wasm_pool *pool, int state)
         return NULL;
     }
     worker->input = input;
-    worker->socket = worker->pidfd = -1;
+    worker->socket = worker->pidfd = worker->outbox = -1;
     worker->state = state;
     worker->id = ++pool->next_id;
     wasm_frames_init(&worker->frames);
@@ -124,6 +124,7 @@ static void drop_worker(wasm_pool *pool, wasm_worker *worker)
         pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0);
     base_fd_close(&worker->socket);
     base_fd_close(&worker->pidfd);
+    base_fd_close(&worker->outbox);
     wasm_frames_free(&worker->frames);
     base_free(worker->owner);
     base_free(worker->input);
@@ -238,8 +239,10 @@ static struct choice look(wasm_pool *pool, plim_bytes principal)
 
 /*
  * The worker to use now, or NULL; `*nomem` says that memory was the reason. Of several own ones the
- * longest idle has restored its snapshot most surely, so that one busy caller comes to alternate
- * between two workers and never waits for a reset.
+ * one that ran last has its memory in the processor's caches, if it has restored its snapshot
+ * already; the longest idle has restored it most surely. So a caller comes to stay with one worker
+ * where both share a processor, and to alternate between two where the next run would overtake the
+ * reset.
  */
 static wasm_worker *pick(wasm_pool *pool, plim_bytes principal, bool *nomem)
 {
@@ -294,12 +297,12 @@ static void on_worker(wasm_pool *pool, wasm_packet *packet)
     wasm_worker *worker = find_worker(pool, packet->worker.id);
     if (!worker || worker->socket >= 0) {
         /* Not asked for any more: the worker ends when its socket does. */
-        base_fd_close(&packet->socket);
-        base_fd_close(&packet->pidfd);
+        wasm_packet_close(packet);
         return;
     }
-    worker->socket = packet->socket;
-    worker->pidfd = packet->pidfd;
+    worker->socket = packet->fds[PLIM_HOST_WORKER_SOCKET];
+    worker->pidfd = packet->fds[PLIM_HOST_WORKER_PIDFD];
+    worker->outbox = packet->fds[PLIM_HOST_WORKER_OUTBOX];
     worker->pid = packet->worker.pid;
     pool->retry_ms = RETRY_MS;
     worker->idle_due_ns = base_deadline_after_ms(WASM_IDLE_DUE_MS);
@@ -391,7 +394,7 @@ static void on_packet(wasm_pool *pool, wasm_packet *packet)
 static void receive_all(wasm_pool *pool)
 {
     for (;;) {
-        wasm_packet packet = {.socket = -1, .pidfd = -1};
+        wasm_packet packet;
         wasm_packet_result result = wasm_host_receive(&pool->host, &packet);
         if (result == WASM_PACKET_NONE)
             return;
@@ -620,11 +623,37 @@ void wasm_pool_free(wasm_pool *pool)
     base_free(pool);
 }
 
+ssize_t wasm_worker_receive(wasm_worker *worker)
+{
+    ssize_t count = recv(worker->socket, worker->input, WASM_INPUT_BYTES, MSG_DONTWAIT);
+    if (count > 0)
+        worker->received += (uint64_t)count;
+    return count;
+}
+
+bool wasm_worker_last_words(wasm_worker *worker, plim_bytes *words)
+{
+    struct plim_worker_outbox outbox;
+    *words = (plim_bytes){NULL, 0};
+    if (pread(worker->outbox, &outbox, sizeof(outbox), 0) != (ssize_t)sizeof(outbox) ||
+        outbox.length > sizeof(outbox.bytes) || outbox.sent > worker->received)
+        return false;
+    /* Killed after a send and before it was counted: those bytes came already. */
+    uint64_t skip = worker->received - outbox.sent;
+    if (skip < outbox.length) {
+        size_t left = outbox.length - (size_t)skip;
+        memcpy(worker->input, outbox.bytes + skip, left);
+        *words = (plim_bytes){worker->input, left};
+        worker->received += left;
+    }
+    return true;
+}
+
 bool wasm_worker_await_idle(wasm_worker *worker, const run_ctx *ctx)
 {
     run_ctx bounded = run_ctx_until(ctx, worker->idle_due_ns);
     while (worker->frames.phase == WASM_PHASE_STARTING) {
-        ssize_t count = recv(worker->socket, worker->input, WASM_INPUT_BYTES, MSG_DONTWAIT);
+        ssize_t count = wasm_worker_receive(worker);
         if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
             struct pollfd fd = {.fd = worker->socket, .events = POLLIN};
             if (run_ctx_poll(&bounded, &fd, 1) != RUN_READY)

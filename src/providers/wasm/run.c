@@ -61,9 +61,11 @@ static listen_result send_frame(wasm_worker *worker, const run_ctx *ctx, unsigne
     unsigned char head[9] = {tag};
     u32_le(head + 1, (uint32_t)(sizeof(uint32_t) + body.len));
     u32_le(head + 5, fixed);
-    struct iovec parts[] = {{head, sizeof(head)}, {(void *)body.data, body.len}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    for (size_t left = sizeof(head) + body.len; left;) {
+    for (size_t head_left = sizeof(head); head_left || body.len;) {
+        size_t room = PLIM_WORKER_PACKET_MAX - head_left;
+        size_t piece = body.len < room ? body.len : room;
+        struct iovec parts[] = {{head, head_left}, {(void *)body.data, piece}};
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
         ssize_t sent = sendmsg(worker->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno != EAGAIN && errno != EINTR)
             return WORKER_GONE;
@@ -73,13 +75,8 @@ static listen_result send_frame(wasm_worker *worker, const run_ctx *ctx, unsigne
                 return result;
             continue;
         }
-        left -= (size_t)sent;
-        for (struct iovec *part = parts; sent && part < parts + 2; part++) {
-            size_t step = part->iov_len < (size_t)sent ? part->iov_len : (size_t)sent;
-            part->iov_base = (char *)part->iov_base + step;
-            part->iov_len -= step;
-            sent -= (ssize_t)step;
-        }
+        head_left = 0; /* a packet goes as a whole */
+        body = (plim_bytes){body.data + piece, body.len - piece};
     }
     return HEARD;
 }
@@ -135,15 +132,20 @@ static progress on_frames(wasm_worker *worker, plim_bytes input, wasm_run *run, 
     }
 }
 
-/* After SIGKILL or an end: take in what is in the socket already. It is finite, for nobody writes
- * any more. */
+/* After its end: take in what is in the socket already, and then in its outbox. It is finite, for
+ * nobody writes any more. */
 static void drain(wasm_worker *worker, wasm_run *run)
 {
     ssize_t count;
     wasm_reply ignored;
-    while ((count = recv(worker->socket, worker->input, WASM_INPUT_BYTES, MSG_DONTWAIT)) > 0)
+    plim_bytes words;
+    while ((count = wasm_worker_receive(worker)) > 0)
         if (on_frames(worker, (plim_bytes){worker->input, (size_t)count}, run, &ignored) != RUNNING)
             return;
+    if (wasm_worker_last_words(worker, &words))
+        on_frames(worker, words, run, &ignored);
+    else
+        run->started = true; /* it may have: nothing says that it has not */
 }
 
 static void kill_and_drain(wasm_worker *worker, wasm_run *run)
@@ -160,7 +162,7 @@ static void kill_and_drain(wasm_worker *worker, wasm_run *run)
 static wasm_run_end lost(wasm_pool *pool, wasm_worker *worker, wasm_run *run)
 {
     int status;
-    drain(worker, run);
+    kill_and_drain(worker, run); /* what closed its socket may not have ended quite yet */
     int end = wasm_pool_end_of(pool, worker, &status);
     if (end != WASM_END_STATUS || !run->started) {
         snprintf(run->reason, sizeof(run->reason), "the worker was lost %s",
@@ -206,7 +208,7 @@ static wasm_run_end serve(wasm_pool *pool, wasm_worker *worker, const run_ctx *c
         listen_result heard = await_input(worker, ctx, POLLIN, run);
         if (heard == STOPPED)
             return stopped(worker, deadline_ns, run);
-        ssize_t count = recv(worker->socket, worker->input, WASM_INPUT_BYTES, MSG_DONTWAIT);
+        ssize_t count = wasm_worker_receive(worker);
         if (count < 0 && (errno == EAGAIN || errno == EINTR) && heard != WORKER_GONE)
             continue;
         if (count <= 0)

@@ -204,16 +204,15 @@ static bool set_owner(wasm_worker *worker, plim_bytes principal)
     return true;
 }
 
-static bool has_input(const wasm_worker *worker)
+/* Has its `I` come? Does not wait. */
+static bool says_idle(wasm_worker *worker)
 {
-    struct pollfd fd = {.fd = worker->socket, .events = POLLIN};
-    return worker->frames.phase == WASM_PHASE_IDLE || poll(&fd, 1, 0) == 1;
+    return wasm_worker_await_idle(worker, &(run_ctx){0, -1});
 }
 
 /* What of the table one principal can use. */
 struct choice {
-    wasm_worker *own; /* the one given back the longest ago */
-    size_t own_count;
+    wasm_worker *newest, *oldest; /* own ones, by when they were given back */
     wasm_worker *unused;
     wasm_worker *foreign; /* idle, of another principal: to be replaced when nothing else is left */
 };
@@ -229,9 +228,10 @@ static struct choice look(wasm_pool *pool, plim_bytes principal)
         } else if (!owned_by(worker, principal)) {
             found.foreign = worker;
         } else {
-            found.own_count++;
-            if (!found.own || worker->idle_due_ns < found.own->idle_due_ns)
-                found.own = worker;
+            if (!found.oldest || worker->idle_due_ns < found.oldest->idle_due_ns)
+                found.oldest = worker;
+            if (!found.newest || worker->idle_due_ns >= found.newest->idle_due_ns)
+                found.newest = worker;
         }
     }
     return found;
@@ -247,8 +247,10 @@ static struct choice look(wasm_pool *pool, plim_bytes principal)
 static wasm_worker *pick(wasm_pool *pool, plim_bytes principal, bool *nomem)
 {
     struct choice found = look(pool, principal);
-    wasm_worker *worker = found.own;
-    if (found.unused && (!worker || (found.own_count == 1 && !has_input(worker))))
+    wasm_worker *worker = found.newest;
+    if (worker && !says_idle(worker))
+        worker = found.oldest != found.newest || !found.unused ? found.oldest : found.unused;
+    else if (!worker)
         worker = found.unused;
     if (!worker && found.foreign) {
         drop_worker(pool, found.foreign);

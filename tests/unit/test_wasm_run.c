@@ -19,6 +19,9 @@
 #include "providers/wasm/run.h"
 #include "sandbox_support.h"
 
+/* How the runs of these tests wait for the first answer: they all pass either way. */
+static wasm_eager eager;
+
 /* ---- a worker that says what a test wants ---- */
 
 struct liar {
@@ -92,6 +95,7 @@ struct told {
     wasm_run_end end;
     wasm_run run;
     wasm_phase phase;
+    wasm_eager eager;
 };
 
 /* One run of `code` for at most `timeout_ms`, as the pool would have it. */
@@ -110,6 +114,7 @@ static struct told run_against(struct liar liar, plim_bytes code, const run_ctx 
                           .pidfd = pidfd_open(liar.process, 0),
                           .outbox = outbox_of(&liar),
                           .input = input,
+                          .eager = eager,
                           .state = WASM_WORKER_TAKEN,
                           .end = WASM_END_STATUS,
                           .status = SIGKILL};
@@ -123,6 +128,7 @@ static struct told run_against(struct liar liar, plim_bytes code, const run_ctx 
     told.end = wasm_run_on(pool, &worker, code, PLIM_WASM_PAGES_DEFAULT, ctx,
                            base_deadline_after_ms(timeout_ms), &told.run);
     told.phase = worker.frames.phase;
+    told.eager = worker.eager;
     shutdown(ends[0], SHUT_RDWR);
     pthread_join(thread, NULL);
     kill(liar.process, SIGKILL);
@@ -414,6 +420,68 @@ static void a_cancelled_run_is_gone(void **state)
     wasm_run_free(&told.run);
 }
 
+/* Not even one that has its answer: it was too late. */
+static void a_run_beyond_its_deadline_is_a_timeout(void **state)
+{
+    (void)state;
+    struct told told =
+        run_against((struct liar){.says = PLIM_LIT(START OUT DONE0)}, PLIM_LIT("1"), &no_end, 0);
+    assert_int_equal(told.end, WASM_RUN_TIMEOUT);
+    wasm_run_free(&told.run);
+}
+
+/* Asking is bounded, and what came of it is known. */
+static void asking_tells_how_it_went(void **state)
+{
+    (void)state;
+    struct told told =
+        run_against((struct liar){.says = PLIM_LIT(START)}, PLIM_LIT("1"), &no_end, 60);
+    assert_int_equal(told.end, WASM_RUN_TIMEOUT);
+    assert_true(eager == WASM_EAGER_NOT ? told.eager == WASM_EAGER_NOT : told.eager > WASM_EAGER);
+    wasm_run_free(&told.run);
+    told = run_against((struct liar){.reads_none = true}, PLIM_LIT("1"), &no_end, 60);
+    assert_int_equal(told.end, WASM_RUN_TIMEOUT);
+    assert_int_equal(told.eager, eager == WASM_EAGER_NOT ? WASM_EAGER_NOT : WASM_EAGER_IN_VAIN);
+    wasm_run_free(&told.run);
+}
+
+/* A caller that was gone before the worker was asked: it is not asked. */
+static void a_run_of_a_caller_that_is_gone_does_not_start(void **state)
+{
+    (void)state;
+    _cleanup_fd_ int fired = eventfd(1, EFD_CLOEXEC);
+    run_ctx cancelled = {BASE_NEVER, fired};
+    struct told told = run_against((struct liar){.says = PLIM_LIT(START DONE0)}, PLIM_LIT("1"),
+                                   &cancelled, HANG_MS);
+    assert_int_equal(told.end, WASM_RUN_GONE);
+    assert_int_equal(told.run.why, RUN_CANCELED);
+    assert_false(told.run.started);
+    wasm_run_free(&told.run);
+}
+
+static void *cancel_soon(void *argument)
+{
+    uint64_t one = 1;
+    sleep_ms(20);
+    assert_int_equal(write(*(int *)argument, &one, sizeof(one)), sizeof(one));
+    return NULL;
+}
+
+static void a_caller_that_goes_during_the_run_ends_it(void **state)
+{
+    (void)state;
+    _cleanup_fd_ int fd = eventfd(0, EFD_CLOEXEC);
+    pthread_t thread;
+    run_ctx watched = {BASE_NEVER, fd};
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, &fd), 0);
+    struct told told =
+        run_against((struct liar){.leaves = PLIM_LIT(START OUT)}, PLIM_LIT("1"), &watched, HANG_MS);
+    pthread_join(thread, NULL);
+    assert_int_equal(told.end, WASM_RUN_GONE);
+    assert_int_equal(told.run.why, RUN_CANCELED);
+    wasm_run_free(&told.run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +495,13 @@ int main(void)
         cmocka_unit_test(a_lying_outbox_is_no_proof_that_nothing_ran),
         cmocka_unit_test(a_flood_is_cut),
         cmocka_unit_test(a_cancelled_run_is_gone),
+        cmocka_unit_test(a_run_beyond_its_deadline_is_a_timeout),
+        cmocka_unit_test(asking_tells_how_it_went),
+        cmocka_unit_test(a_run_of_a_caller_that_is_gone_does_not_start),
+        cmocka_unit_test(a_caller_that_goes_during_the_run_ends_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = 0;
+    for (eager = WASM_EAGER_NOT; eager <= WASM_EAGER; eager++)
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+    return failed;
 }

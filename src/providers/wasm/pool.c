@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/pidfd.h>
@@ -46,6 +47,8 @@ struct wasm_pool {
     plim_error host_error; /* why there is no host */
     bool probed;
     int probe_status;
+    bool many_processors; /* a worker can run beside its caller */
+    wasm_eagerness eagerness;
 };
 
 static void notify(int fd)
@@ -69,6 +72,13 @@ static void changed(wasm_pool *pool)
         notify(waiter->fd);
 }
 
+/* That this process may use. */
+static int processors(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
 wasm_pool *wasm_pool_new(size_t slots, bool single_use)
 {
     wasm_pool *pool = base_new(wasm_pool);
@@ -77,6 +87,7 @@ wasm_pool *wasm_pool_new(size_t slots, bool single_use)
     pool->slots = slots;
     pool->single_use = single_use;
     pool->retry_ms = RETRY_MS;
+    pool->many_processors = processors() > 1;
     pool->host = WASM_HOST_NONE;
     pool->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (pool->wake_fd < 0) {
@@ -215,12 +226,14 @@ struct choice {
     wasm_worker *newest, *oldest; /* own ones, by when they were given back */
     wasm_worker *unused;
     wasm_worker *foreign; /* idle, of another principal: to be replaced when nothing else is left */
+    bool alone;           /* no other run is in flight */
 };
 
 static struct choice look(wasm_pool *pool, plim_bytes principal)
 {
-    struct choice found = {0};
+    struct choice found = {.alone = true};
     for (wasm_worker *worker = pool->workers; worker; worker = worker->next) {
+        found.alone = found.alone && worker->state != WASM_WORKER_TAKEN;
         if (worker->state != WASM_WORKER_WAITING)
             continue;
         if (!worker->owner) {
@@ -260,6 +273,9 @@ static wasm_worker *pick(wasm_pool *pool, plim_bytes principal, bool *nomem)
     if (!worker || *nomem)
         return NULL;
     worker->state = WASM_WORKER_TAKEN;
+    worker->eager = pool->many_processors && found.alone && wasm_eager_may(&pool->eagerness)
+                        ? WASM_EAGER
+                        : WASM_EAGER_NOT;
     ask_for_spares(pool);
     return worker;
 }
@@ -557,6 +573,7 @@ void wasm_pool_give_back(wasm_pool *pool, wasm_worker *worker)
         return;
     }
     pthread_mutex_lock(&pool->mutex);
+    wasm_eager_learn(&pool->eagerness, worker->eager);
     if (worker->end == WASM_END_NONE)
         worker->state = WASM_WORKER_WAITING;
     else
@@ -572,6 +589,7 @@ void wasm_pool_give_back(wasm_pool *pool, wasm_worker *worker)
 void wasm_pool_discard(wasm_pool *pool, wasm_worker *worker)
 {
     pthread_mutex_lock(&pool->mutex);
+    wasm_eager_learn(&pool->eagerness, worker->eager);
     drop_worker(pool, worker);
     ask_for_spares(pool);
     changed(pool);
@@ -623,51 +641,4 @@ void wasm_pool_free(wasm_pool *pool)
     plim_error_clear(&pool->host_error);
     pthread_mutex_destroy(&pool->mutex);
     base_free(pool);
-}
-
-ssize_t wasm_worker_receive(wasm_worker *worker)
-{
-    ssize_t count = recv(worker->socket, worker->input, WASM_INPUT_BYTES, MSG_DONTWAIT);
-    if (count > 0)
-        worker->received += (uint64_t)count;
-    return count;
-}
-
-bool wasm_worker_last_words(wasm_worker *worker, plim_bytes *words)
-{
-    struct plim_worker_outbox outbox;
-    *words = (plim_bytes){NULL, 0};
-    if (pread(worker->outbox, &outbox, sizeof(outbox), 0) != (ssize_t)sizeof(outbox) ||
-        outbox.length > sizeof(outbox.bytes) || outbox.sent > worker->received)
-        return false;
-    /* Killed after a send and before it was counted: those bytes came already. */
-    uint64_t skip = worker->received - outbox.sent;
-    if (skip < outbox.length) {
-        size_t left = outbox.length - (size_t)skip;
-        memcpy(worker->input, outbox.bytes + skip, left);
-        *words = (plim_bytes){worker->input, left};
-        worker->received += left;
-    }
-    return true;
-}
-
-bool wasm_worker_await_idle(wasm_worker *worker, const run_ctx *ctx)
-{
-    run_ctx bounded = run_ctx_until(ctx, worker->idle_due_ns);
-    while (worker->frames.phase == WASM_PHASE_STARTING) {
-        ssize_t count = wasm_worker_receive(worker);
-        if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
-            struct pollfd fd = {.fd = worker->socket, .events = POLLIN};
-            if (run_ctx_poll(&bounded, &fd, 1) != RUN_READY)
-                return false;
-            continue;
-        }
-        if (count <= 0)
-            return false;
-        plim_bytes input = {worker->input, (size_t)count}, payload;
-        wasm_frame_kind kind = wasm_frames_next(&worker->frames, &input, &payload);
-        if ((kind != WASM_FRAME_IDLE && kind != WASM_FRAME_MORE) || input.len)
-            return false;
-    }
-    return worker->frames.phase == WASM_PHASE_IDLE;
 }

@@ -9,6 +9,7 @@
 
 #include "core/core.h"
 
+#include "providers/wasm/eager.h"
 #include "providers/wasm/frames.h"
 #include "providers/wasm/protocol.h"
 
@@ -20,6 +21,7 @@ typedef struct wasm_worker {
     wasm_frames frames;
     char *input;       /* WASM_INPUT_BYTES of room for what is received */
     uint64_t received; /* bytes, since it was forked */
+    wasm_eager eager;  /* how its run waits for the first answer; how that went */
 
     /* The pool's own, guarded by its mutex. */
     struct wasm_worker *next;
@@ -71,6 +73,8 @@ int wasm_pool_end_of(wasm_pool *pool, wasm_worker *worker, int *status);
 
 /* Fork a probe, which makes a forbidden system call, and tell how it ended (wait status). */
 bool wasm_pool_probe(wasm_pool *pool, const run_ctx *ctx, int *status, plim_error *err);
+
+/* ---- reading from a taken worker; channel.c ---- */
 
 /* What the worker sent, without waiting; as recv. It is in `input`. */
 ssize_t wasm_worker_receive(wasm_worker *worker);

@@ -30,6 +30,12 @@ static void capture(wasm_stream *stream, plim_bytes piece)
         stream->truncated = true;
 }
 
+/*
+ * How long a run asks for its worker's answer before it sleeps. A trivial snippet is answered
+ * within it, and putting a processor to sleep and waking it again takes longer than the snippet.
+ */
+enum { EAGER_NS = 30000 };
+
 /* What one wait on a worker found. */
 typedef enum { HEARD, SILENT, WORKER_GONE, STOPPED } listen_result;
 
@@ -201,14 +207,30 @@ static wasm_run_end ended(wasm_worker *worker, progress how, int64_t deadline_ns
     return WASM_RUN_ABORTED;
 }
 
+/*
+ * The first input, without sleeping for it: it is here already when the worker has taken this
+ * thread's place on its processor, and comes at once when it runs beside it.
+ */
+static ssize_t receive_soon(wasm_worker *worker)
+{
+    ssize_t count = wasm_worker_receive(worker);
+    if (count >= 0 || worker->eager == WASM_EAGER_NOT)
+        return count;
+    int64_t until_ns = base_monotonic_ns() + EAGER_NS;
+    while (count < 0 && base_monotonic_ns() < until_ns)
+        count = wasm_worker_receive(worker);
+    worker->eager = count < 0 ? WASM_EAGER_IN_VAIN : WASM_EAGER_PAID;
+    return count;
+}
+
 static wasm_run_end serve(wasm_pool *pool, wasm_worker *worker, const run_ctx *ctx,
                           int64_t deadline_ns, wasm_run *run)
 {
-    for (;;) {
-        listen_result heard = await_input(worker, ctx, POLLIN, run);
+    for (bool first = true;; first = false) {
+        listen_result heard = first ? HEARD : await_input(worker, ctx, POLLIN, run);
         if (heard == STOPPED)
             return stopped(worker, deadline_ns, run);
-        ssize_t count = wasm_worker_receive(worker);
+        ssize_t count = first ? receive_soon(worker) : wasm_worker_receive(worker);
         if (count < 0 && (errno == EAGAIN || errno == EINTR) && heard != WORKER_GONE)
             continue;
         if (count <= 0)
@@ -234,6 +256,13 @@ wasm_run_end wasm_run_on(wasm_pool *pool, wasm_worker *worker, plim_bytes source
 {
     run_ctx bounded = run_ctx_until(ctx, deadline_ns);
     int64_t began_ns = base_monotonic_ns();
+    /* The first input is received without a look at the caller: one that is gone already ends here.
+     */
+    if (ctx->cancel_fd >= 0) {
+        run->why = run_ctx_poll(&(run_ctx){0, ctx->cancel_fd}, NULL, 0);
+        if (run->why == RUN_CANCELED)
+            return stopped(worker, deadline_ns, run);
+    }
     worker->frames.phase = WASM_PHASE_ASKED;
     wasm_run_end end;
     listen_result sent = send_frame(worker, &bounded, PLIM_WORKER_RUN, page_cap, source, run);

@@ -145,13 +145,15 @@ static void drain(wasm_worker *worker, wasm_run *run)
     ssize_t count;
     wasm_reply ignored;
     plim_bytes words;
-    while ((count = wasm_worker_receive(worker)) > 0)
-        if (on_frames(worker, (plim_bytes){worker->input, (size_t)count}, run, &ignored) != RUNNING)
+    /* A reset is told once, before what is in the socket: the worker had not read all of ours. */
+    while ((count = wasm_worker_receive(worker)) > 0 || (count < 0 && errno == ECONNRESET))
+        if (count > 0 &&
+            on_frames(worker, (plim_bytes){worker->input, (size_t)count}, run, &ignored) != RUNNING)
             return;
-    if (wasm_worker_last_words(worker, &words))
-        on_frames(worker, words, run, &ignored);
-    else
+    if (!wasm_worker_last_words(worker, &words))
         run->started = true; /* it may have: nothing says that it has not */
+    else if (words.len)
+        on_frames(worker, words, run, &ignored);
 }
 
 static void kill_and_drain(wasm_worker *worker, wasm_run *run)

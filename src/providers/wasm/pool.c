@@ -348,7 +348,9 @@ static void on_host_gone(wasm_pool *pool, const char *reason)
     if (reason)
         core_refuse_environment(&pool->host_error, "the worker host does not start: %s", reason);
     else if (!pool->host_ready)
-        core_refuse_environment(&pool->host_error, "the worker host ended before it was ready");
+        core_refuse_environment(&pool->host_error,
+                                "the worker host ended before it was ready; it may be another "
+                                "program, or memory or a limit (ulimit -v) too small for it");
     pool->host_ready = false;
     pause_before_retry(pool);
     for (wasm_worker *worker = pool->workers, *next; worker; worker = next) {

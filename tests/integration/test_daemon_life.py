@@ -224,11 +224,13 @@ def test_a_child_gets_the_descriptor_limit_that_the_daemon_was_started_with():
 # Callers who leave
 
 
-@pytest.mark.parametrize("program, variables, code", [
-    (SCRIPTED, {}, "sleep 29000"), (PLIMSOLLD, WASM, ENDLESS)])
-def test_a_caller_who_leaves_takes_the_run_along(program, variables, code):
+@pytest.mark.parametrize("program, variables, code, sent_ahead", [
+    (SCRIPTED, {}, "sleep 29000", 0), (PLIMSOLLD, WASM, ENDLESS, 0), (PLIMSOLLD, WASM, ENDLESS, 60000)])
+def test_a_caller_who_leaves_takes_the_run_along(program, variables, code, sent_ahead):
     with Daemon(program, **variables) as daemon:
         client = raw_run(daemon, code)
+        # More than the daemon reads ahead of an answer.
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" * (sent_ahead // 30))
         in_flight(daemon, 1)
         client.close()
         start = time.monotonic()

@@ -88,9 +88,9 @@ typedef enum { CORE_SCOPE_SANDBOX, CORE_SCOPE_DAEMON, CORE_SCOPE_TOOL } core_set
       "half of the maximum, at least 1", "0-maximum; 0 = no cap", "daemon",                        \
       "Runs in flight of one caller.")                                                             \
     X(SANDBOX, rate_per_min, "SANDBOX_RATE_PER_MIN", INT, 0, INT32_MAX, "30",                      \
-      ">= 0; 0 = no limit", "daemon", "Sustained starts a minute of one caller.")                  \
-    X(SANDBOX, rate_burst, "SANDBOX_RATE_BURST", INT, 0, INT32_MAX, "= rate", ">= 0; 0 = rate",    \
-      "daemon", "Starts of one caller at once.")                                                   \
+      "0-2147483647; 0 = no limit", "daemon", "Sustained starts a minute of one caller.")          \
+    X(SANDBOX, rate_burst, "SANDBOX_RATE_BURST", INT, 0, INT32_MAX, "= rate",                      \
+      "0-2147483647; 0 = rate", "daemon", "Starts of one caller at once.")                         \
     X(SANDBOX, total_memory_mb, "SANDBOX_TOTAL_MEMORY_MB", INT, 0, INT64_MAX, "0 = none", ">= 0",  \
       "all",                                                                                       \
       "Memory of all runs together in MiB: lowers the number of runs in flight to what fits.")     \

@@ -121,6 +121,14 @@ static bool local_run(sandbox_backend *base, const core_request *request, const 
     return core_gate_run(backend->gate, request, (plim_bytes){NULL, 0}, ctx, out, err);
 }
 
+/* A stored request is a message to a daemon; here is none that would answer with a record. */
+static bool local_exchange(sandbox_backend *base, plim_bytes request, const run_ctx *ctx,
+                           plim_result **out, plim_error *err)
+{
+    (void)base, (void)request, (void)ctx, (void)out;
+    return core_refuse_unsupported(err, "an exchange of messages needs a daemon");
+}
+
 static bool local_describe(sandbox_backend *base, const run_ctx *ctx, core_description *out,
                            plim_error *err)
 {
@@ -133,6 +141,7 @@ static const sandbox_backend_ops local_ops = {
     .free = local_free,
     .ready = local_ready,
     .run = local_run,
+    .exchange = local_exchange,
     .describe = local_describe,
 };
 

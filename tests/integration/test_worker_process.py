@@ -345,9 +345,10 @@ def test_host_refuses_what_it_should_not_have():
     with Host(environment={"TOKEN": "x"}) as host:
         assert "environment" in host.refusal()
         assert os.WEXITSTATUS(host.wait()) == 1
-    with Host(arguments=("--help",)) as host:
-        assert "argument" in host.refusal()
-        assert os.WEXITSTATUS(host.wait()) == 1
+    for arguments in (("--help",), ("0",), ("64k",), ("64", "64"), ("-1",), ("18446744073709551616",), ("18446744073709551614",)):
+        with Host(arguments=arguments) as host:
+            assert "argument" in host.refusal()
+            assert os.WEXITSTATUS(host.wait()) == 1
     with Host(socket_type=socket.SOCK_STREAM) as host:
         assert os.WEXITSTATUS(host.wait()) == 2
 

@@ -59,7 +59,12 @@ static bool spawn_with(wasm_host *host, const char *path, int their_end, plim_er
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
                                               POSIX_SPAWN_SETPGROUP);
-    char *const arguments[] = {(char[]){PROGRAM_NAME}, NULL};
+    /* The one thing it is told: the limit of descriptors to take on before anything else, which
+     * posix_spawn cannot set. */
+    char limit[24] = "";
+    if (base_fd_limit_before() > 0)
+        snprintf(limit, sizeof(limit), "%" PRIu64, base_fd_limit_before());
+    char *const arguments[] = {(char[]){PROGRAM_NAME}, limit[0] ? limit : NULL, NULL};
     char *const environment[] = {NULL};
     int failed = posix_spawn(&host->pid, path, &actions, &attributes, arguments, environment);
     posix_spawn_file_actions_destroy(&actions);

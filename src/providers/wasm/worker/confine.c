@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -43,6 +44,21 @@ static bool set_limits(const struct limit *limits, size_t count)
             return false;
     }
     return true;
+}
+
+bool confine_descriptors(const char *text)
+{
+    struct rlimit limit;
+    char *end = NULL;
+
+    if (text[0] < '1' || text[0] > '9')
+        return false;
+    errno = 0;
+    const rlim_t wanted = strtoull(text, &end, 10);
+    if (errno != 0 || *end != '\0' || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return false;
+    limit.rlim_cur = wanted;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
 const char *confine_early(void)

@@ -272,10 +272,10 @@ int main(int argc, char **argv)
     uint32_t walls;
     int child_events;
 
-    (void)argv;
     check_inheritance();
-    if (argc != 1)
-        refuse("this program takes no arguments; the plimsoll library starts it");
+    if (argc > 2 || (argc == 2 && !confine_descriptors(argv[1])))
+        refuse("this program is started by the plimsoll library; its one argument is a limit of "
+               "descriptors");
     if ((problem = confine_early()) != NULL || (problem = engine_prepare(&none)) != NULL)
         refuse(problem);
     child_events = open_child_events();

@@ -33,28 +33,39 @@ static bool is_special(const reader *it, const char *path)
     return core_refuse_request(it->err, "%s is a link or a special file; a project has none", path);
 }
 
-/* Never waits for a pipe that took the file's place, and never reads through a link. */
-static bool read_file(reader *it, int folder, const char *name, char *path)
+/* Never waits for a pipe that took the file's place, and never reads through a link. -1: the error
+ * is set. */
+static int open_file(const reader *it, int folder, const char *name, const char *path)
 {
-    _cleanup_fd_ int fd =
-        openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     struct stat status;
-    if (fd < 0 || fstat(fd, &status) != 0)
-        return cannot_read(it, path);
-    if (!S_ISREG(status.st_mode))
-        return is_special(it, path);
-    if (it->count == PLIM_FILES_MAX)
-        return too_much(it);
+    if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+        return fd;
+    if (fd >= 0)
+        is_special(it, path);
+    else
+        cannot_read(it, path);
+    base_fd_close(&fd);
+    return -1;
+}
+
+static bool read_content(reader *it, int fd, const char *path, plim_bytes *out)
+{
     _cleanup_buf_ base_buf content = BASE_BUF_INIT(PLIM_FILE_CONTENT_BYTES_MAX - it->bytes);
-    plim_file *file = &it->files[it->count];
     if (!base_read_all(fd, &content))
         return errno == EFBIG ? too_much(it) : cannot_read(it, path);
-    if (!base_arena_dup(it->arena, base_buf_bytes(&content), &file->content))
-        return plim_refuse_nomem(it->err);
-    file->path = plim_bytes_of(path);
     it->bytes += content.len;
-    it->count++;
-    return true;
+    return base_arena_dup(it->arena, base_buf_bytes(&content), out) || plim_refuse_nomem(it->err);
+}
+
+static bool read_file(reader *it, int folder, const char *name, char *path)
+{
+    if (it->count == PLIM_FILES_MAX)
+        return too_much(it);
+    plim_file *file = &it->files[it->count++];
+    file->path = plim_bytes_of(path);
+    _cleanup_fd_ int fd = open_file(it, folder, name, path);
+    return fd >= 0 && read_content(it, fd, path, &file->content);
 }
 
 static bool read_folder(reader *it, int fd, const char *prefix);
@@ -86,21 +97,17 @@ static bool read_entry(reader *it, int folder, const char *name, const char *pre
 static bool read_folder(reader *it, int fd, const char *prefix)
 {
     DIR *stream = fdopendir(fd);
-    bool good = stream || cannot_read(it, prefix);
-    if (!stream)
+    if (!stream) {
         base_fd_close(&fd);
-    while (good) {
-        errno = 0;
-        const struct dirent *entry = readdir(stream);
-        if (!entry) {
-            good = errno == 0 || cannot_read(it, prefix);
-            break;
-        }
+        return cannot_read(it, prefix);
+    }
+    bool good = true;
+    for (const struct dirent *entry; good && (errno = 0, entry = readdir(stream));)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             good = read_entry(it, dirfd(stream), entry->d_name, prefix);
-    }
-    if (stream)
-        closedir(stream);
+    if (good && errno)
+        good = cannot_read(it, prefix);
+    closedir(stream);
     return good;
 }
 

@@ -283,7 +283,8 @@ static void of_a_huge_error_only_the_status_is_read(void **state)
     outcome it = exchange_with(refuse_as_told, &row);
     expect_outcome(it, PLIM_E_REMOTE, PLIM_ND_NONE);
     assert_string_equal(plim_error_code(&it.err), "unavailable");
-    assert_string_equal(plim_error_message(&it.err), "HTTP 503");
+    assert_string_equal(plim_error_message(&it.err),
+                        "HTTP 503 and no message; is a daemon at this address?");
     release(&it);
 }
 

@@ -37,8 +37,6 @@ def docker(*arguments, **rest):
 @functools.cache
 def engine():
     """What the Engine says of itself, or None."""
-    if not shutil.which("docker"):
-        return None
     asked = docker("info", "--format", "{{json .}}")
     info = json.loads(asked.stdout) if asked.returncode == 0 else {}
     return info if info.get("ServerVersion") else None
@@ -51,6 +49,8 @@ def has_image(name):
 
 def missing(images, runtime):
     """What is not here of what a test needs, or None."""
+    if not shutil.which("docker"):
+        return "the client of Docker, the program docker, is not installed"
     if not engine():
         return "no Docker Engine answers: scripts/docker-up starts one"
     if runtime not in engine()["Runtimes"]:

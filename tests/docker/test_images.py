@@ -1,5 +1,6 @@
 """The guest images: how they are made, what is in them, what they must not have, and that what they are for works."""
 
+import dataclasses
 import functools
 import hashlib
 import importlib
@@ -21,13 +22,18 @@ FORBIDDEN_ENV = re.compile(r"^(LD_\w*|GLIBC_TUNABLES|LOCPATH|NLSPATH|GCONV_PATH)
 PT_INTERP = 3  # a program header that names a loader
 
 
-@functools.cache
-def recipes():
+def module(name):
+    """A module of what builds images."""
     sys.path.insert(0, str(containers.ROOT / "images"))
     try:
-        return importlib.import_module("recipes")
+        return importlib.import_module(name)
     finally:
         sys.path.pop(0)
+
+
+@functools.cache
+def recipes():
+    return module("recipes")
 
 
 @functools.cache
@@ -50,6 +56,24 @@ def image(request):
 
 
 # ---- how they are made ----
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_version_that_the_mirror_has_dropped_is_followed_and_stated(there, tmp_path, monkeypatch, capsys):
+    """An image of one package, under the version that the mirror has or under one that it has no longer."""
+    containers.need()
+    build, book = module("build"), recipes().read()
+    recipe = recipes().Recipe(name="small", title="A small one", packages=("base-files",), versions=(("base", "base-files"),))
+    monkeypatch.setattr(build, "WORK", tmp_path)
+    maker = build.Builder(dataclasses.replace(book, recipes={"small": recipe}), recipes().architecture(), tmp_path / "none")
+    now = module("debian").resolve(book.debian, ["base-files"])
+    maker.pins = {"small": {"base-files": now["base-files"] if there else "0.1"}}
+    assert [path.name.split("-")[0] for path in maker.layer_files("small")] == ["small"]
+    labels = maker.labels("small")
+    assert labels["io.plimsoll.version.base"] == now["base-files"]
+    assert f"base-files={now['base-files']}" in labels.get("io.plimsoll.unlocked", "").split() or there
+    assert ("io.plimsoll.unlocked" in labels) != there
+    assert ("the mirror has no longer" in capsys.readouterr().out) != there
 
 
 def test_the_lock_names_one_exact_version_of_each_package():

@@ -66,11 +66,10 @@ const char *confine_early(void)
     static const struct limit limits[] = {
         {RLIMIT_STACK, RT_STACK_RLIMIT_BYTES},
         {RLIMIT_CORE, 0},
-        {RLIMIT_FSIZE, 0},
+        {RLIMIT_FSIZE, PLIM_WORKER_OUTBOX_BYTES}, /* no other file has a size; in a worker, none */
     };
 
-    /* Before the limits: the compiled filter passes through a file, and no file may have a size
-     * then. */
+    /* Before the limits: the compiled filter passes through a file. */
     if (!filter_compile())
         return "the system-call filter cannot be compiled (does the kernel support seccomp?)";
     if (!set_limits(limits, sizeof(limits) / sizeof(limits[0])))

@@ -276,6 +276,15 @@ def test_variables_of_tools_are_read_by_tools():
         assert re.search(rf"\b{name}\b", read_by), name
 
 
+# ---- make ----
+
+
+@pytest.mark.parametrize("goals, says", [([], True), (["build"], True), (["run"], False), (["lint"], False)])
+def test_make_says_where_things_are(goals, says):
+    printed = subprocess.run(["make", "-n", *goals], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert ("build/bin" in printed and "build/lib" in printed) == says
+
+
 # ---- dependencies ----
 
 

@@ -45,8 +45,8 @@ struct wasm_pool {
     bool host_ready;
     struct plim_host_ready ready;
     plim_error host_error; /* why there is no host */
-    bool probed;
     int probe_status;
+    bool probed;
     bool many_processors; /* a worker can run beside its caller */
     wasm_eagerness eagerness;
 };

@@ -17,6 +17,7 @@ build: ## build the programs into build/bin and the libraries into build/lib (th
 	@scripts/setup build
 	@scripts/fetch
 	@scripts/build release
+	$(if $(filter-out build,$(MAKECMDGOALS)),,@echo "built: the programs are in build/bin, the libraries in build/lib")
 
 run: build ## build, then run the smallest example
 	@build/examples/minimal

@@ -117,6 +117,39 @@ static void add_verbs_markdown(base_buf *out)
 #undef X
 }
 
+/* The variables of one capability of which 0 counts as unset, or those where it does not. */
+static void add_absent_cell(base_buf *out, const char *capability, bool zero_is_unset)
+{
+    const char *separator = " | ";
+    for (size_t i = 0; i < core_absent_count; i++) {
+        const core_absent *absent = &core_absent_table[i];
+        if (strcmp(absent->capability, capability) != 0 || absent->zero_is_unset != zero_is_unset)
+            continue;
+        base_buf_printf(out, "%s`%s`", separator, absent->name);
+        separator = ", ";
+    }
+    if (separator[0] == ' ')
+        base_buf_add_text(out, " |");
+}
+
+static void add_absent_markdown(base_buf *out)
+{
+    base_buf_add_text(out,
+                      "\nA variable of what this version does not have stops the start when it "
+                      "has a value.\n\n"
+                      "| This version has no | Must be unset | Must be unset or 0 |\n"
+                      "|---|---|---|\n");
+    for (size_t i = 0; i < core_absent_count; i++) {
+        const char *capability = core_absent_table[i].capability;
+        if (i > 0 && strcmp(core_absent_table[i - 1].capability, capability) == 0)
+            continue;
+        base_buf_printf(out, "| %s", capability);
+        add_absent_cell(out, capability, false);
+        add_absent_cell(out, capability, true);
+        base_buf_add_text(out, " |\n");
+    }
+}
+
 static void add_settings_markdown(base_buf *out)
 {
     base_buf_add_text(out, "| Variable | Default | Range | Honoured by | Meaning |\n"
@@ -132,6 +165,7 @@ static void add_settings_markdown(base_buf *out)
         }
         base_buf_add_text(out, " |\n");
     }
+    add_absent_markdown(out);
 }
 
 /* ---- the verb ---- */

@@ -36,6 +36,14 @@ bool cli_sandbox_open(const cli_options *options, plim_sandbox **out, plim_error
     return open_local(options->provider, out, err);
 }
 
+/* Did the answer say nothing but its HTTP status? A daemon's errors have words. */
+static bool is_wordless(const plim_error *err)
+{
+    char wordless[32];
+    snprintf(wordless, sizeof(wordless), "HTTP %d", plim_error_http_status(err));
+    return strcmp(plim_error_message(err), wordless) == 0;
+}
+
 /* What to do about it on the command line, where the message does not say that yet. */
 static const char *advice(const plim_error *err, const cli_options *options)
 {
@@ -45,6 +53,8 @@ static const char *advice(const plim_error *err, const cli_options *options)
     if (remote && strcmp(plim_error_code(err), "unauthenticated") == 0 &&
         core_lookup_environment(NULL, "PLIMSOLL_CALLER_TOKEN").len == 0)
         return "; PLIMSOLL_CALLER_TOKEN is not set";
+    if (remote && is_wordless(err))
+        return "; is a daemon at this address?";
     return "";
 }
 

@@ -1,7 +1,7 @@
 /*
  * A daemon's answer as bytes: the HTTP/1.1 response parser, over llhttp. Bytes in, one message out,
  * no I/O; pure, bounded in memory, and hostile input is its daily bread. Interim answers (1xx) are
- * skipped. One thread at a time.
+ * skipped. One thread at a time. Not net_response, and net/response.h says why.
  */
 #ifndef CLIENT_ANSWER_H
 #define CLIENT_ANSWER_H

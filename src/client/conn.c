@@ -97,33 +97,41 @@ static fd_range look_at_range(void)
     return range;
 }
 
-/* Has a local socket bytes on the way, to it or from it? */
-static bool holds_bytes(int fd)
+/* What a local socket has on the way: unread bytes, or else what the kernel holds for unsent ones.
+ */
+static int backlog(int fd)
 {
     int domain = 0, unread = 0, unsent = 0;
     socklen_t size = sizeof(domain);
-    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
-           ((ioctl(fd, FIONREAD, &unread) == 0 && unread) ||
-            (ioctl(fd, SIOCOUTQ, &unsent) == 0 && unsent));
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX)
+        return 0;
+    if (ioctl(fd, FIONREAD, &unread) == 0 && unread)
+        return unread;
+    return ioctl(fd, SIOCOUTQ, &unsent) == 0 ? unsent : 0;
 }
 
 /*
- * libcurl 7 keeps a pair of sockets in each multi handle to wake it up, and leaves it open across
- * exec. The pair is known by what it is for: of the descriptors that are new since `before`, the
- * two that hold a byte only after a wake-up. One that is not found stays as it is.
+ * libcurl 7 keeps a pair of sockets in each multi handle to wake it up, leaves it open across exec,
+ * and has no option against either; later ones use an eventfd that is closed. The pair is known by
+ * what it is for: of the descriptors that are new since `before`, the two whose backlog after many
+ * wake-ups is that many times the one after the first. Other threads make sockets too meanwhile,
+ * and theirs must stay as they are; none does that. A pair that is not found stays as it is.
  */
-static void hide_wakeup_pair(CURLM *multi, fd_range *before)
+static void hide_wakeup_pair(CURLM *multi, const fd_range *before)
 {
-    if (before->lowest < 0)
+    enum { WAKEUPS = 23 };
+    int first[PLIM_COUNT(before->used)];
+    if (before->lowest < 0 || curl_multi_wakeup(multi) != CURLM_OK)
         return;
-    for (size_t i = 0; i < PLIM_COUNT(before->used); i++)
-        before->used[i] |= holds_bytes(before->lowest + (int)i);
-    if (curl_multi_wakeup(multi) != CURLM_OK)
-        return;
-    for (size_t i = 0; i < PLIM_COUNT(before->used); i++)
-        if (!before->used[i] && holds_bytes(before->lowest + (int)i))
+    for (size_t i = 0; i < PLIM_COUNT(first); i++)
+        first[i] = before->used[i] ? 0 : backlog(before->lowest + (int)i);
+    for (int count = 1; count < WAKEUPS; count++)
+        if (curl_multi_wakeup(multi) != CURLM_OK)
+            return;
+    for (size_t i = 0; i < PLIM_COUNT(first); i++)
+        if (first[i] && backlog(before->lowest + (int)i) == first[i] * WAKEUPS)
             fcntl(before->lowest + (int)i, F_SETFD, FD_CLOEXEC);
-    curl_multi_poll(multi, NULL, 0, 0, NULL); /* takes the byte out again */
+    curl_multi_poll(multi, NULL, 0, 0, NULL); /* takes the bytes out again */
 }
 
 /* ---- connecting ---- */

@@ -236,8 +236,7 @@ bool client_read_refusal(const client_answer *answer, bool bound, plim_bytes sec
     char message[MESSAGE_ROOM];
     clean_message(text_of(body, "message"), secret, message);
     if (!message[0])
-        snprintf(message, sizeof(message), "HTTP %d and no message; is a daemon at this address?",
-                 answer->status);
+        snprintf(message, sizeof(message), "HTTP %d", answer->status);
     json_decref(body);
 
     plim_status status = class_of(code, stated.mark, stated.end != PLIM_SESSION_OPEN);

@@ -15,6 +15,7 @@
 
 #include "core/model.h"
 
+#include "core/absent.h"
 #include "core/address.h"
 #include "core/refusal.h"
 #include "core/settings.h"

@@ -197,7 +197,7 @@ static bool read_scope(core_setting_scope scope, core_lookup *lookup, void *ctx,
         if (!read_value(setting, base_trim(value), value, (char *)out + setting->offset, err))
             return false;
     }
-    return true;
+    return core_absent_check(scope, lookup, ctx, err);
 }
 
 bool core_settings_read(core_lookup *lookup, void *ctx, core_settings *out, plim_error *err)

@@ -198,7 +198,7 @@ plim_bytes core_lookup_environment(void *ctx, const char *name);
 const char *core_settings_shown(plim_bytes value, char *out, size_t size);
 
 /* Read every setting of a provider through `lookup`. Errors: PLIM_E_INVALID_OPTION naming the
- * variable and what is wrong, never a secret. */
+ * variable and what is wrong, never a secret; also for one of absent.h that has a value. */
 bool core_settings_read(core_lookup *lookup, void *ctx, core_settings *out, plim_error *err);
 
 /* Read every setting that only the daemon has; `log_text` is set even when another row is at

@@ -37,4 +37,10 @@ void core_settings_help(base_buf *out)
         add_wrapped(out, base_buf_text(&facts), HELP_INDENT);
         base_buf_free(&facts);
     }
+    base_buf_add_text(out, "\nOf what this version does not have; a value stops the start:\n\n");
+    for (size_t i = 0; i < core_absent_count; i++) {
+        const core_absent *absent = &core_absent_table[i];
+        base_buf_printf(out, "  %-*sNo %s. Values: unset%s.\n", HELP_INDENT - 2, absent->name,
+                        absent->capability, absent->zero_is_unset ? ", or 0" : "");
+    }
 }

@@ -8,7 +8,8 @@ static bool is_unknown(const char *entry, plim_bytes *name)
     *name = (plim_bytes){entry, strcspn(entry, "=")};
     bool ours = strncmp(entry, "PLIMSOLL_", 9) == 0 || strncmp(entry, "SANDBOX_", 8) == 0;
     const core_setting *setting = core_setting_find(*name);
-    return ours && (!setting || setting->scope == CORE_SCOPE_TOOL);
+    bool read = (setting && setting->scope != CORE_SCOPE_TOOL) || core_absent_find(*name);
+    return ours && !read;
 }
 
 static int by_name(const void *a, const void *b)

@@ -2,6 +2,11 @@
  * The parser of HTTP/1.1 responses: bytes in, events out, no I/O. llhttp in strict mode does the
  * grammar; on top come bounds and the rule that a message has one length. One parser serves the
  * responses of one connection, one after another, until it reports UPGRADED or a fault.
+ *
+ * A remote daemon's answers have a reader of their own, client/answer.h, for its rules contradict
+ * these: there, interim answers are skipped, a redirect ends the message, an upgrade is a fault,
+ * the bound of the heads is one for all of them and their trailers, and a body is kept whole. What
+ * the two have in common, net_head and llhttp, they share.
  */
 #ifndef NET_RESPONSE_H
 #define NET_RESPONSE_H

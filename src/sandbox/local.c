@@ -32,7 +32,9 @@ static bool known_settings(const plim_local_options *options, plim_error *err)
 {
     for (size_t i = 0; i < options->setting_count; i++) {
         const core_setting *setting = core_setting_find(options->settings[i].name);
-        if (!setting || setting->scope != CORE_SCOPE_SANDBOX)
+        const core_absent *absent = core_absent_find(options->settings[i].name);
+        if (!(setting && setting->scope == CORE_SCOPE_SANDBOX) &&
+            !(absent && absent->scope == CORE_SCOPE_SANDBOX))
             return core_refuse_configuration(err, "setting %zu is not one that this library knows",
                                              i + 1);
     }

@@ -85,6 +85,34 @@ static void add_enum(base_buf *out, const wire_field *field, int number)
         base_buf_printf(out, "%d", number);
 }
 
+/* A number of 64 bits is a string, for JavaScript's have 53. */
+static void add_number(base_buf *out, const wire_field *field, const void *value)
+{
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_FLOAT:
+        add_float(out, *(const float *)value);
+        break;
+    case PROTOBUF_C_TYPE_DOUBLE:
+        add_floating(out, *(const double *)value);
+        break;
+    case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_FIXED32:
+        base_buf_printf(out, "%" PRIu64, wire_load(field, value));
+        break;
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+        base_buf_printf(out, "\"%" PRIu64 "\"", wire_load(field, value));
+        break;
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+        base_buf_printf(out, "\"%" PRId64 "\"", (int64_t)wire_load(field, value));
+        break;
+    default:
+        base_buf_printf(out, "%" PRId64, (int64_t)wire_load(field, value));
+    }
+}
+
 static void add_message(base_buf *out, const void *message);
 
 static void add_value(base_buf *out, const wire_field *field, const void *value)
@@ -107,27 +135,8 @@ static void add_value(base_buf *out, const wire_field *field, const void *value)
     case PROTOBUF_C_TYPE_ENUM:
         add_enum(out, field, *(const int *)value);
         break;
-    case PROTOBUF_C_TYPE_FLOAT:
-        add_float(out, *(const float *)value);
-        break;
-    case PROTOBUF_C_TYPE_DOUBLE:
-        add_floating(out, *(const double *)value);
-        break;
-    case PROTOBUF_C_TYPE_UINT32:
-    case PROTOBUF_C_TYPE_FIXED32:
-        base_buf_printf(out, "%" PRIu64, wire_load(field, value));
-        break;
-    case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
-        base_buf_printf(out, "\"%" PRIu64 "\"", wire_load(field, value));
-        break;
-    case PROTOBUF_C_TYPE_INT64:
-    case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-        base_buf_printf(out, "\"%" PRId64 "\"", (int64_t)wire_load(field, value));
-        break;
     default:
-        base_buf_printf(out, "%" PRId64, (int64_t)wire_load(field, value));
+        add_number(out, field, value);
     }
 }
 

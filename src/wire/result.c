@@ -269,7 +269,7 @@ static plim_tier read_tier(plim_bytes name)
     return tier;
 }
 
-plim_result *wire_read_result(const wire_run_response *in)
+static plim_kind kind_of(const wire_run_response *in)
 {
     static const plim_kind kinds[] = {PLIM_KIND_JAVASCRIPT, PLIM_KIND_PROJECT, PLIM_KIND_MODULE,
                                       PLIM_KIND_CELL};
@@ -277,9 +277,13 @@ plim_result *wire_read_result(const wire_run_response *in)
                            PLIMSOLL__V1__RUN_RESPONSE__RESULT_JAVASCRIPT + 1 ==
                        PLIM_COUNT(kinds),
                    "a kind for each result");
-    plim_result *out = core_result_new(
-        in->result_case ? kinds[in->result_case - PLIMSOLL__V1__RUN_RESPONSE__RESULT_JAVASCRIPT]
-                        : PLIM_KIND_NONE);
+    return in->result_case ? kinds[in->result_case - PLIMSOLL__V1__RUN_RESPONSE__RESULT_JAVASCRIPT]
+                           : PLIM_KIND_NONE;
+}
+
+plim_result *wire_read_result(const wire_run_response *in)
+{
+    plim_result *out = core_result_new(kind_of(in));
     if (!out)
         return NULL;
     struct copier c = {out->arena, false};

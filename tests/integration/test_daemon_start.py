@@ -59,11 +59,15 @@ def test_help_on_a_full_disk_is_not_a_success():
         assert subprocess.run([PLIMSOLLD, "-h"], stdout=full, timeout=HANG_SECONDS).returncode == 1
 
 
+ABSENT = set(re.findall(r'X\((?:SANDBOX|DAEMON), "([A-Z0-9_]+)"', (ROOT / "src/core/absent.h").read_text()))
+
+
 def test_reference_table_and_source_name_the_same_variables():
     """What -h prints, what the table holds, and what the source reads are one set."""
     printed = set(re.findall(r"^  ([A-Z0-9_]+)", plimsolld("-h").stdout, re.MULTILINE))
     table = set(re.findall(r'X\((?:SANDBOX|DAEMON), \w+,\s*"([A-Z0-9_]+)"', (ROOT / "src/core/settings.h").read_text()))
-    assert printed == table and len(table) > 15
+    table |= ABSENT
+    assert printed == table and len(table) > 40
     sources = [p for p in (ROOT / "src").rglob("*.c")]
     readers = [p.relative_to(ROOT) for p in sources if re.search(r"\bgetenv\(", p.read_text())]
     assert readers and {str(p) for p in readers} <= {"src/core/settings.c", "src/daemon/environment.c"} | {
@@ -78,12 +82,22 @@ def test_reference_table_and_source_name_the_same_variables():
 
 
 def test_unknown_variables_are_warned_of_and_ignored():
-    unknown = {"SANDBOX_MAX_CONCURENT": "4", "PLIMSOLL_GUARD_ADDR": "x", "SANDBOX_MAX_SESSIONS": "9",
-               "SANDBOX_PAID_SECONDS_PER_DAY": "5", "PLIMSOLL_GRANTS_FILE": "/none"}
+    unknown = {"SANDBOX_MAX_CONCURENT": "4", "PLIMSOLL_NEWER": "x", "SANDBOX_MAX_SESSION": "9"}
     with Daemon(**unknown) as daemon:
         assert [e["name"] for e in daemon.events("unknown environment variable")] == sorted(unknown)
         assert all(e["level"] == "WARN" for e in daemon.events("unknown environment variable"))
         assert daemon.listening["max_concurrent"] == 8
+
+
+@pytest.mark.parametrize("name", sorted(ABSENT))
+def test_settings_of_what_is_absent_stop_the_start(name):
+    refused(name, "this version has no", "unset it", **{name: "1"})
+
+
+def test_settings_of_what_is_absent_may_be_off():
+    off = {"SANDBOX_MAX_SESSIONS": "0", "SANDBOX_SESSION_IDLE": " 0 ", "SANDBOX_PAID_SECONDS_PER_DAY": "0"}
+    with Daemon(**{**dict.fromkeys(ABSENT, " "), **off}) as daemon:
+        assert not daemon.events("unknown environment variable")
 
 
 @pytest.mark.parametrize("name", [

@@ -63,7 +63,11 @@ def test_an_engine_elsewhere_is_refused(host):
 
 
 def test_no_engine_is_refused():
-    assert "cannot connect to the Engine" in fails(DOCKER_HOST="unix:///nonexistent/docker.sock")
+    said = fails(DOCKER_HOST="unix:///nonexistent/docker.sock")
+    assert "cannot connect to the Engine at /nonexistent/docker.sock: No such file or directory; " in said
+    assert "start Docker, or set DOCKER_HOST" in said
+    said = fails(DOCKER_HOST="unix:///nonexistent/docker.sock", SANDBOX_DOCKER_IMAGE="-v")
+    assert "not an image reference" in said and "nonexistent" not in said, "it is checked before the Engine is asked"
 
 
 def write_context(folder, name, host):

@@ -240,19 +240,28 @@ def settings_in_source():
     return set(re.findall(r'^\s*X\(\w+, \w+, "([A-Z0-9_]+)"', (ROOT / "src/core/settings.h").read_text(), re.MULTILINE))
 
 
+def absent_in_source():
+    """Those of what this version does not have."""
+    return set(re.findall(r'^\s*X\(\w+, "([A-Z0-9_]+)"', (ROOT / "src/core/absent.h").read_text(), re.MULTILINE))
+
+
 def test_the_program_prints_every_setting_of_the_table():
     printed = subprocess.run([BIN / "plimsoll", "help", "--settings-markdown"], check=True, capture_output=True, text=True)
     assert set(re.findall(r"^\| `([A-Z0-9_]+)`", printed.stdout, re.MULTILINE)) == settings_in_source()
+    absent = re.findall(r"^\| [a-z][^|]*\|([^|]*)\|([^|]*)\|$", printed.stdout, re.MULTILINE)
+    assert set(re.findall("[A-Z0-9_]{2,}", str(absent))) == absent_in_source()
 
 
 def test_documents_name_no_variable_that_nobody_reads():
-    known = settings_in_source() | variables_of_tools()
+    known = settings_in_source() | absent_in_source() | variables_of_tools()
     for page in PAGES:
         assert set(VARIABLE.findall(page.read_text())) <= known, page
 
 
 def test_sources_read_no_variable_that_is_not_in_the_table():
     for path in SOURCES:
+        if path == ROOT / "src/core/absent.h":
+            continue
         text = path.read_text()
         assert set(re.findall(r'"((?:SANDBOX|PLIMSOLL)_[A-Z0-9_]+)"', text)) <= settings_in_source(), path
         for argument in re.findall(r"\bgetenv\(([^)]*)\)", text):
@@ -265,6 +274,15 @@ def test_variables_of_tools_are_read_by_tools():
                       if path.is_file())
     for name in variables_of_tools():
         assert re.search(rf"\b{name}\b", read_by), name
+
+
+# ---- make ----
+
+
+@pytest.mark.parametrize("goals, says", [([], True), (["build"], True), (["run"], False), (["lint"], False)])
+def test_make_says_where_things_are(goals, says):
+    printed = subprocess.run(["make", "-n", *goals], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert ("build/bin" in printed and "build/lib" in printed) == says
 
 
 # ---- dependencies ----

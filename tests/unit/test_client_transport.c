@@ -4,6 +4,8 @@
 #include "test_client_server.h"
 
 #include <arpa/inet.h>
+#include <curl/curl.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <sys/eventfd.h>
@@ -523,6 +525,42 @@ static void descriptors_are_closed_on_exec(void **state)
         assert_true(before[fd] || fcntl(fd, F_GETFD) < 0);
 }
 
+/* A pair that another thread has just made, with a byte on its way, to be inherited on purpose. */
+static struct {
+    bool wanted;
+    int ends[2];
+} stranger;
+
+/* In place of libcurl's own, which it calls: the moment when the client looks for libcurl's pair.
+ */
+CURLMcode curl_multi_wakeup(CURLM *multi)
+{
+    CURLMcode (*real)(CURLM *) = (CURLMcode(*)(CURLM *))dlsym(RTLD_NEXT, "curl_multi_wakeup");
+    if (stranger.wanted) {
+        stranger.wanted = false;
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, stranger.ends), 0);
+        assert_int_equal(send(stranger.ends[0], "", 1, MSG_NOSIGNAL), 1);
+    }
+    return real(multi);
+}
+
+static void a_socket_of_another_thread_stays_as_it_is(void **state)
+{
+    (void)state;
+    server served;
+    server_start(&served, server_good, NULL, NULL);
+    client *made = server_client(&served, LONG_MS, NULL);
+    stranger.wanted = true;
+    assert_int_equal(run_many(made, 1), PLIM_OK);
+    assert_false(stranger.wanted);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(fcntl(stranger.ends[i], F_GETFD), 0);
+        close(stranger.ends[i]);
+    }
+    client_free(made);
+    server_stop(&served);
+}
+
 /* ---- cancel in flight ---- */
 
 static bool fire_and_wait(server_conn *conn, server_request *request)
@@ -636,6 +674,7 @@ int main(void)
         cmocka_unit_test(a_cut_kept_connection_is_no_reason_to_send_again),
         cmocka_unit_test(connections_are_kept_while_they_are_sound),
         cmocka_unit_test(descriptors_are_closed_on_exec),
+        cmocka_unit_test(a_socket_of_another_thread_stays_as_it_is),
         cmocka_unit_test(a_call_in_flight_can_be_cancelled),
         cmocka_unit_test(an_answer_is_the_same_in_any_pieces),
         cmocka_unit_test(an_answer_without_length_ends_with_its_connection),

@@ -92,6 +92,45 @@ static void the_table_is_complete(void **state)
     }
 }
 
+/* A limit or a rule that somebody asks for, and that this version cannot keep. */
+static void what_is_absent_cannot_be_set(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < core_absent_count; i++) {
+        const core_absent *absent = &core_absent_table[i];
+        const struct {
+            plim_bytes value;
+            bool off;
+        } values[] = {
+            {{NULL, 0}, true},
+            {PLIM_LIT(" \t\n"), true},
+            {PLIM_LIT("0"), absent->zero_is_unset},
+            {PLIM_LIT("1"), false},
+            {PLIM_LIT("off"), false},
+            {PLIM_LIT("0x"), false},
+            {PLIM_LIT("-1"), false},
+        };
+        assert_ptr_equal(core_absent_find(plim_bytes_of(absent->name)), absent);
+        assert_null(core_setting_find(plim_bytes_of(absent->name)));
+        for (size_t j = 0; j < PLIM_COUNT(values); j++) {
+            struct one one = {absent->name, values[j].value};
+            plim_error err = PLIM_ERROR_INIT;
+            core_settings settings;
+            core_daemon_settings daemon;
+            bool sandbox_reads = core_settings_read(look_up_one, &one, &settings, &err);
+            bool daemon_reads =
+                core_daemon_settings_read(look_up_one, &one, &daemon, sandbox_reads ? &err : NULL);
+            assert_int_equal(sandbox_reads, values[j].off || absent->scope != CORE_SCOPE_SANDBOX);
+            assert_int_equal(daemon_reads, values[j].off || absent->scope != CORE_SCOPE_DAEMON);
+            if (values[j].off)
+                continue;
+            assert_refused(&err, PLIM_E_INVALID_OPTION, "failed_precondition", PLIM_ND_ENVIRONMENT);
+            assert_contains(plim_error_message(&err), absent->name);
+            assert_contains(plim_error_message(&err), absent->capability);
+        }
+    }
+}
+
 static const struct integer {
     const char *name;
     int64_t least, most;
@@ -376,6 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unset_and_blank_are_defaults),
         cmocka_unit_test(the_table_is_complete),
+        cmocka_unit_test(what_is_absent_cannot_be_set),
         cmocka_unit_test(integers_hold_their_range),
         cmocka_unit_test(mebibytes_have_a_number_of_bytes),
         cmocka_unit_test(numbers_are_none_or_a_bound_that_counts),

@@ -223,18 +223,23 @@ static void a_throttled_line_is_due_every_half_minute(void **state)
 static void unknown_variables_are_named_in_order(void **state)
 {
     (void)state;
-    char *environment[] = {"SANDBOX_MAX_CONCURENT=4", "PATH=/bin",
-                           "PLIMSOLL_ADDR=:0",        "PLIMSOLL_GUARD_ADDR=secret-value",
-                           "SANDBOX_SESSION_POOL=3",  "PLIMSOLL_=",
-                           "XPLIMSOLL_A=1",           NULL};
+    char *environment[] = {"SANDBOX_MAX_CONCURENT=4",
+                           "PATH=/bin",
+                           "PLIMSOLL_ADDR=:0",
+                           "PLIMSOLL_GUARD_ADDRESS=secret-value",
+                           "SANDBOX_SESSION_POOL=3",
+                           "SANDBOX_SESSION_POOLS=3",
+                           "PLIMSOLL_=",
+                           "XPLIMSOLL_A=1",
+                           NULL};
     daemon_warn_unknown(environment);
     const char *text = logged();
     assert_int_equal(lines(text), 4);
     assert_null(strstr(text, "secret-value"));
     const char *first = strstr(text, "\"name\":\"PLIMSOLL_\"");
-    const char *second = strstr(text, "\"name\":\"PLIMSOLL_GUARD_ADDR\"");
+    const char *second = strstr(text, "\"name\":\"PLIMSOLL_GUARD_ADDRESS\"");
     const char *third = strstr(text, "\"name\":\"SANDBOX_MAX_CONCURENT\"");
-    const char *fourth = strstr(text, "\"name\":\"SANDBOX_SESSION_POOL\"");
+    const char *fourth = strstr(text, "\"name\":\"SANDBOX_SESSION_POOLS\"");
     assert_true(first && second > first && third > second && fourth > third);
 }
 

@@ -202,6 +202,10 @@ static void the_reference_names_what_the_daemon_reads(void **state)
         assert_ptr_equal(core_setting_find(plim_bytes_of(core_setting_table[i].name)),
                          &core_setting_table[i]);
     }
+    for (size_t i = 0; i < core_absent_count; i++) {
+        assert_non_null(strstr(base_buf_text(&help), core_absent_table[i].name));
+        assert_null(core_setting_find(plim_bytes_of(core_absent_table[i].name)));
+    }
     assert_null(core_setting_find(PLIM_LIT("SANDBOX_MAX_CONCURENT")));
     size_t column = 0;
     for (const char *at = base_buf_text(&help); *at; at++) {

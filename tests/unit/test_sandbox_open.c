@@ -99,6 +99,10 @@ static void bad_settings_do_not_open(void **state)
         {"SANDBOX_MAX_CONCURRENT", "0", "SANDBOX_MAX_CONCURRENT"},
         {"SANDBOX_TOTAL_MEMORY_MB", "200", "SANDBOX_TOTAL_MEMORY_MB"},
         {"SANDBOX_MEMROY_MB", "64", "setting 1"}, /* a name that nobody knows */
+        {"SANDBOX_MAX_SESSIONS", "2",
+         "SANDBOX_MAX_SESSIONS is set, but this version has no sessions"},
+        {"SANDBOX_OPENSHELL_IMAGE", "x", "no provider openshell"},
+        {"PLIMSOLL_GUARD_ADDR", ":1", "setting 1"}, /* the daemon's */
         {"PATH", "/bin", "setting 1"},
         {"", "", "setting 1"},
     };

@@ -10,8 +10,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "providers/wasm/host.h"
 #include "providers/wasm/pool.h"
 #include "providers/wasm/run.h"
 #include "sandbox_support.h"
@@ -292,6 +297,106 @@ static void a_dead_host_is_replaced(void **state)
     assert_true(await_children(0));
 }
 
+/* ---- a worker host that was taken over ---- */
+
+/* Send what a host would send, with `count` descriptors. */
+static void say_as_host(int control, unsigned char tag, const void *body, size_t size, size_t count)
+{
+    char packet[PLIM_HOST_PACKET_MAX] = {(char)tag};
+    union {
+        char space[CMSG_SPACE(8 * sizeof(int))];
+        struct cmsghdr align;
+    } ancillary = {{0}};
+    struct iovec part = {packet, size + 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    memcpy(packet + 1, body, size);
+    if (count) {
+        message.msg_control = &ancillary;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(count * sizeof(int));
+        for (size_t i = 0; i < count; i++)
+            memcpy(CMSG_DATA(rights) + i * sizeof(int), &control, sizeof(int));
+    }
+    assert_int_equal(sendmsg(control, &message, MSG_NOSIGNAL), size + 1);
+}
+
+/* Only a worker comes with descriptors, and with three of them; no other ones stay open. */
+static void descriptors_come_with_a_worker_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned char tag;
+        size_t size, right;
+    } kinds[] = {
+        {PLIM_HOST_READY, sizeof(struct plim_host_ready), 0},
+        {PLIM_HOST_WORKER, sizeof(struct plim_host_worker), PLIM_HOST_WORKER_FDS},
+        {PLIM_HOST_NO_WORKER, sizeof(struct plim_host_no_worker), 0},
+        {PLIM_HOST_EXITED, sizeof(struct plim_host_exited), 0},
+        {PLIM_HOST_REFUSED, 5, 0},
+    };
+    static const char body[128] = "why";
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    wasm_host host = {.control = ends[0], .pidfd = -1, .pid = -1};
+    size_t before = open_descriptors();
+    for (size_t kind = 0; kind < PLIM_COUNT(kinds); kind++)
+        for (size_t count = 0; count <= 6; count++) {
+            wasm_packet packet;
+            say_as_host(ends[1], kinds[kind].tag, body, kinds[kind].size, count);
+            wasm_packet_result result = wasm_host_receive(&host, &packet);
+            assert_int_equal(result,
+                             count == kinds[kind].right ? WASM_PACKET_OK : WASM_PACKET_GONE);
+            if (result == WASM_PACKET_OK) {
+                assert_int_equal(open_descriptors(), before + count);
+                wasm_packet_close(&packet);
+            }
+            assert_int_equal(open_descriptors(), before);
+        }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* The host's own end of its control socket; -1 where nobody may look into another process. */
+static int end_of_host(pid_t host)
+{
+    _cleanup_fd_ int pidfd = pidfd_open(host, 0);
+    assert_true(pidfd >= 0);
+    int end = (int)syscall(SYS_pidfd_getfd, pidfd, PLIM_WORKER_FD, 0);
+    assert_true(end >= 0 || errno == EPERM);
+    return end;
+}
+
+/* It cannot take a worker away under its run: it is given up, and the run ends in its own time. */
+static void a_taken_worker_is_not_refused_afterwards(void **state)
+{
+    (void)state;
+    NEEDS_WORKER();
+    wasm_pool *pool = pool_of(2, false);
+    wasm_worker *taken = wasm_pool_take(pool, ALICE, &no_end, NULL);
+    pid_t host, pid;
+    assert_non_null(taken);
+    assert_int_equal(host_pids(&host, 1), 1);
+    _cleanup_fd_ int control = end_of_host(host);
+    if (control < 0) {
+        wasm_pool_discard(pool, taken);
+        wasm_pool_free(pool);
+        printf("skip: no right to speak for another process\n");
+        skip();
+    }
+    const struct plim_host_no_worker lie = {.id = taken->id, .error = EAGAIN};
+    say_as_host(control, PLIM_HOST_NO_WORKER, &lie, sizeof(lie), 0);
+    int status;
+    assert_int_equal(wasm_pool_end_of(pool, taken, &status), WASM_END_LOST);
+    wasm_pool_discard(pool, taken);
+    assert_true(await_end(host));
+    assert_int_equal(run_for(pool, ALICE, "1", HANG_MS, &pid), WASM_RUN_DONE);
+    wasm_pool_free(pool);
+    assert_true(await_children(0));
+}
+
 /* Nothing of a pool is left when it is gone, runs or no runs. */
 static void a_pool_leaves_no_process(void **state)
 {
@@ -324,6 +429,8 @@ int main(void)
         cmocka_unit_test(a_pool_that_never_started_is_freed),
         cmocka_unit_test(taking_waits_no_longer_than_it_may),
         cmocka_unit_test(a_dead_host_is_replaced),
+        cmocka_unit_test(descriptors_come_with_a_worker_alone),
+        cmocka_unit_test(a_taken_worker_is_not_refused_afterwards),
         cmocka_unit_test(a_pool_leaves_no_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

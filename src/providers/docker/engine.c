@@ -82,8 +82,8 @@ static net_conn *connect_new(docker_engine *engine, const run_ctx *ctx, docker_r
 {
     net_conn *conn = net_conn_open(engine->path, ctx, &reply->end);
     if (!conn)
-        snprintf(reply->fault, sizeof(reply->fault), "cannot connect to the Engine: %s",
-                 base_errno_text(errno));
+        snprintf(reply->fault, sizeof(reply->fault), "cannot connect to the Engine at %s: %s",
+                 engine->path, base_errno_text(errno));
     return conn;
 }
 
@@ -268,11 +268,14 @@ bool docker_engine_hello(docker_engine *engine, const run_ctx *ctx, plim_error *
         net_head_find(&conn->response.head, "api-version", &version, NULL);
         minor = minor_of(version);
     }
+    bool unreachable = !conn && reply.end == NET_BROKEN;
     base_buf_free(&answer.body);
     net_conn_free(conn);
     if (!docker_reply_ok(&reply))
-        return core_refuse_environment(err, "%s",
-                                       docker_reply_text(&reply, "ping", text, sizeof(text)));
+        return core_refuse_environment(
+            err, "%s%s", docker_reply_text(&reply, "ping", text, sizeof(text)),
+            unreachable ? "; start Docker, or set DOCKER_HOST to a socket that this user may open"
+                        : "");
     if (minor < DOCKER_API_LEAST)
         return core_refuse_environment(err, "the Engine speaks API 1.%d; 1.%d is the least", minor,
                                        DOCKER_API_LEAST);

@@ -158,8 +158,8 @@ void wasm_packet_close(wasm_packet *packet)
         base_fd_close(&packet->fds[i]);
 }
 
-/* Take the descriptors of a packet: those of a worker, or none at all. Surplus ones are closed. */
-static void take_descriptors(struct msghdr *message, wasm_packet *out)
+/* Take the descriptors of a packet, and close the surplus. How many came. */
+static size_t take_descriptors(struct msghdr *message, wasm_packet *out)
 {
     size_t count = 0;
     for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
@@ -170,11 +170,13 @@ static void take_descriptors(struct msghdr *message, wasm_packet *out)
             int fd;
             memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(fd));
             if (count < PLIM_COUNT(out->fds))
-                out->fds[count++] = fd;
+                out->fds[count] = fd;
             else
                 base_fd_close(&fd);
+            count++;
         }
     }
+    return count;
 }
 
 static size_t body_size(unsigned char tag)
@@ -192,10 +194,13 @@ static size_t body_size(unsigned char tag)
     return SIZE_MAX;
 }
 
-static bool fill_packet(wasm_packet *out, plim_bytes packet)
+/* False for what no host sends: another length, or other descriptors than a worker's three. */
+static bool fill_packet(wasm_packet *out, plim_bytes packet, size_t descriptors)
 {
     out->tag = (unsigned char)packet.data[0];
     plim_bytes body = {packet.data + 1, packet.len - 1};
+    if (descriptors != (out->tag == PLIM_HOST_WORKER ? PLIM_HOST_WORKER_FDS : 0))
+        return false;
     if (out->tag == PLIM_HOST_REFUSED) {
         size_t length = body.len < PLIM_WORKER_TRAP_MAX ? body.len : PLIM_WORKER_TRAP_MAX;
         memcpy(out->reason, body.data, length);
@@ -205,8 +210,7 @@ static bool fill_packet(wasm_packet *out, plim_bytes packet)
     if (body.len != body_size(out->tag))
         return false;
     memcpy(&out->ready, body.data, body.len);
-    /* They come in order, so the last one means all. */
-    return out->tag != PLIM_HOST_WORKER || out->fds[PLIM_HOST_WORKER_FDS - 1] >= 0;
+    return true;
 }
 
 wasm_packet_result wasm_host_receive(wasm_host *host, wasm_packet *out)
@@ -231,9 +235,9 @@ wasm_packet_result wasm_host_receive(wasm_host *host, wasm_packet *out)
         return WASM_PACKET_NONE;
     if (length <= 0)
         return WASM_PACKET_GONE;
-    take_descriptors(&message, out);
+    size_t descriptors = take_descriptors(&message, out);
     if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
-        fill_packet(out, (plim_bytes){bytes, (size_t)length}))
+        fill_packet(out, (plim_bytes){bytes, (size_t)length}, descriptors))
         return WASM_PACKET_OK;
     wasm_packet_close(out);
     return WASM_PACKET_GONE;

@@ -45,8 +45,8 @@ struct wasm_pool {
     bool host_ready;
     struct plim_host_ready ready;
     plim_error host_error; /* why there is no host */
-    bool probed;
     int probe_status;
+    bool probed;
     bool many_processors; /* a worker can run beside its caller */
     wasm_eagerness eagerness;
 };
@@ -362,6 +362,13 @@ static void on_host_gone(wasm_pool *pool, const char *reason)
     }
 }
 
+/* The host has ended, has given a reason why it will, or has said what no host says. */
+static void give_host_up(wasm_pool *pool, const char *reason)
+{
+    wasm_host_kill(&pool->host);
+    on_host_gone(pool, reason);
+}
+
 /* Is this the host this library was built with? The file on disk may have been replaced since. */
 static const char *why_unfit(const struct plim_host_ready *ready)
 {
@@ -379,8 +386,7 @@ static void on_ready(wasm_pool *pool, const struct plim_host_ready *ready)
 {
     const char *unfit = why_unfit(ready);
     if (unfit) {
-        wasm_host_kill(&pool->host);
-        on_host_gone(pool, unfit);
+        give_host_up(pool, unfit);
         return;
     }
     pool->ready = *ready;
@@ -389,9 +395,21 @@ static void on_ready(wasm_pool *pool, const struct plim_host_ready *ready)
     plim_error_clear(&pool->host_error);
 }
 
+/* Of a worker that is there already, and may have a run in flight, that is a lie. */
+static void on_no_worker(wasm_pool *pool, const struct plim_host_no_worker *answer)
+{
+    wasm_worker *worker = find_worker(pool, answer->id);
+    if (worker && worker->socket >= 0) {
+        give_host_up(pool, NULL);
+        return;
+    }
+    if (worker)
+        drop_worker(pool, worker);
+    pause_before_retry(pool);
+}
+
 static void on_packet(wasm_pool *pool, wasm_packet *packet)
 {
-    wasm_worker *worker;
     switch (packet->tag) {
     case PLIM_HOST_READY:
         on_ready(pool, &packet->ready);
@@ -400,13 +418,13 @@ static void on_packet(wasm_pool *pool, wasm_packet *packet)
         on_worker(pool, packet);
         break;
     case PLIM_HOST_NO_WORKER:
-        worker = find_worker(pool, packet->no_worker.id);
-        if (worker)
-            drop_worker(pool, worker);
-        pause_before_retry(pool);
+        on_no_worker(pool, &packet->no_worker);
         break;
     case PLIM_HOST_EXITED:
         on_exited(pool, &packet->exited);
+        break;
+    case PLIM_HOST_REFUSED:
+        give_host_up(pool, packet->reason);
         break;
     }
 }
@@ -418,13 +436,10 @@ static void receive_all(wasm_pool *pool)
         wasm_packet_result result = wasm_host_receive(&pool->host, &packet);
         if (result == WASM_PACKET_NONE)
             return;
-        bool refused = result == WASM_PACKET_OK && packet.tag == PLIM_HOST_REFUSED;
-        if (result == WASM_PACKET_GONE || refused) {
-            wasm_host_kill(&pool->host);
-            on_host_gone(pool, refused ? packet.reason : NULL);
-            return;
-        }
-        on_packet(pool, &packet);
+        if (result == WASM_PACKET_GONE)
+            give_host_up(pool, NULL);
+        else
+            on_packet(pool, &packet);
         if (pool->host.control < 0)
             return;
     }

@@ -185,6 +185,21 @@ static bool open_line(struct line *line)
     return false;
 }
 
+/* A handle on a child that is not reaped before the next turn of the loop, so it is this one and no
+ * successor of its number. -1 with errno set: the child is killed and reaped. */
+static int watch_worker(pid_t pid)
+{
+    const int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    const int error = errno;
+
+    if (pidfd < 0) {
+        (void)kill(pid, SIGKILL);
+        (void)waitpid(pid, NULL, 0);
+        errno = error;
+    }
+    return pidfd;
+}
+
 static void fork_worker(uint32_t id, uint8_t flags)
 {
     const pid_t host = getpid();
@@ -203,21 +218,11 @@ static void fork_worker(uint32_t id, uint8_t flags)
     if (pid == 0)
         worker_main(line.pair[1], line.outbox, flags, host);
 
-    const int fork_error = errno;
+    const int pidfd = pid < 0 ? -1 : watch_worker(pid);
+    const int error = errno;
     close(line.pair[1]);
-    if (pid < 0) {
-        close_line(&line);
-        refuse_worker(id, fork_error);
-        return;
-    }
-    /* The child is not reaped before the next turn of the loop, so this is it and no successor of
-     * its number. */
-    const int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (pidfd < 0) {
-        const int error = errno;
-        close_line(&line); /* the worker sees the end of its socket */
-        (void)kill(pid, SIGKILL);
-        (void)waitpid(pid, NULL, 0);
+        close_line(&line);
         refuse_worker(id, error);
         return;
     }

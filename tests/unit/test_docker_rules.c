@@ -252,16 +252,6 @@ static void control_groups_name_their_file(void **state)
     assert_false(docker_cgroup_names(PLIM_LIT("0::/"), ""));
 }
 
-static void wait_statuses_are_exit_codes(void **state)
-{
-    (void)state;
-    assert_int_equal(docker_exit_code(0), 0);
-    assert_int_equal(docker_exit_code(3 << 8), 3);
-    assert_int_equal(docker_exit_code(9), 137);
-    assert_int_equal(docker_exit_code(15), 143);
-    assert_int_equal(docker_exit_code(11 | 0x80), 139);
-}
-
 static void shares_follow_demand_slowly(void **state)
 {
     (void)state;
@@ -300,7 +290,6 @@ int main(void)
         cmocka_unit_test(a_sweep_takes_what_is_long_over),
         cmocka_unit_test(an_engine_is_a_socket_of_this_machine),
         cmocka_unit_test(control_groups_name_their_file),
-        cmocka_unit_test(wait_statuses_are_exit_codes),
         cmocka_unit_test(shares_follow_demand_slowly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,33 @@ docker_answer docker_snippet_answer(const docker_end *end)
     return end->end == DOCKER_BOX_ENDED ? DOCKER_ANSWER_RESULT : DOCKER_ANSWER_FAULT;
 }
 
+unsigned docker_limits_of(const docker_end *end)
+{
+    const struct ctl_end *last = &end->last;
+    bool memory_known = end->told && last->memory != CTL_END_UNKNOWN;
+    bool pids_known = end->told && last->pids != CTL_END_UNKNOWN;
+    unsigned limits = 0;
+    if (end->end != DOCKER_BOX_ENDED)
+        return 0;
+    if (memory_known ? last->memory > 0 : end->engine_memory)
+        limits |= DOCKER_LIMIT_MEMORY;
+    if (pids_known && last->pids > 0)
+        limits |= DOCKER_LIMIT_PIDS;
+    if (end->told && last->disk > 0)
+        limits |= DOCKER_LIMIT_DISK;
+    return limits;
+}
+
+const char *docker_limits_text(unsigned limits, base_arena *arena)
+{
+    static const char *const names[] = {"memory", "pids", "disk", "output"};
+    const char *text = "";
+    for (size_t i = 0; text && i < PLIM_COUNT(names); i++)
+        if (limits & 1U << i)
+            text = base_arena_printf(arena, "%s%s%s", text, text[0] ? "," : "", names[i]);
+    return text;
+}
+
 static bool outcome_is(plim_outcome value, plim_outcome *outcome, char *detail, size_t size,
                        const char *text)
 {

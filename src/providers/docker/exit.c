@@ -1,24 +1,8 @@
 #include "providers/docker/exit.h"
 
-#include <sys/ioctl.h>
 #include <sys/pidfd.h>
-#include <sys/wait.h>
-
-/* struct pidfd_info of Linux 6.13 and its exit member of 6.15; older headers lack both. */
-struct exit_info {
-    uint64_t mask, cgroup;
-    uint32_t ids[11];
-    int32_t exit_code;
-};
-#define EXIT_INFO_CALL _IOWR(0xFF, 11, struct exit_info)
-#define EXIT_INFO_BIT  (UINT64_C(1) << 3)
 
 enum { CGROUP_BYTES_MAX = 64 * 1024 };
-
-int docker_exit_code(int wait_status)
-{
-    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-}
 
 bool docker_cgroup_names(plim_bytes cgroup, const char *id)
 {
@@ -38,13 +22,4 @@ int docker_exit_open(int64_t pid, const char *id)
         !docker_cgroup_names(base_buf_bytes(&text), id))
         return -1;
     return TAKE_FD(fd);
-}
-
-bool docker_exit_status(int pidfd, int *wait_status)
-{
-    struct exit_info info = {.mask = EXIT_INFO_BIT};
-    if (ioctl(pidfd, EXIT_INFO_CALL, &info) != 0 || !(info.mask & EXIT_INFO_BIT))
-        return false;
-    *wait_status = info.exit_code;
-    return true;
 }

@@ -49,12 +49,12 @@ static bool run_program(const docker_site *site, docker_state *state, const prog
                             .socket = what->socket};
     bool good = fresh ? docker_box_launch(&box, &launch, &bounded, err) : plim_refuse_nomem(err);
     if (good) {
-        docker_box_run(&box, what->input, NULL, NULL, &bounded, &outcome);
+        docker_box_run(&box, what->input, &bounded, &outcome);
         good = outcome.end == DOCKER_BOX_ENDED ||
                core_refuse_environment(err, "the probe did not come to its end: %s",
                                        outcome.fault[0] ? outcome.fault : "its time is over");
         *exit_code = box.exit_code;
-        base_buf_add(out, base_buf_bytes(&box.capture.out.kept));
+        base_buf_add(out, docker_stream_output(&box.capture.out));
     }
     bool gone = docker_box_dispose_now(&box);
     return good &&

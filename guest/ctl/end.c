@@ -1,0 +1,113 @@
+#include "end.h"
+
+#include "io.h"
+#include "sha256.h"
+#include "tree.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+
+enum { CGROUP_TEXT_BYTES = 1024 };
+
+uint32_t ctl_end_counter(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, length) != 0 || line[length] != ' ' || line[length + 1] < '0' ||
+            line[length + 1] > '9')
+            continue;
+        unsigned long long value = strtoull(line + length + 1, NULL, 10);
+        return value < CTL_END_UNKNOWN ? (uint32_t)value : CTL_END_UNKNOWN - 1;
+    }
+    return CTL_END_UNKNOWN;
+}
+
+static uint32_t read_counter(const char *path, const char *name)
+{
+    char text[CGROUP_TEXT_BYTES];
+    return ctl_read_text(path, text, sizeof text) ? ctl_end_counter(text, name) : CTL_END_UNKNOWN;
+}
+
+/*
+ * Kills at this container's own limit. A kill for want of memory of the whole host is counted too,
+ * so a limit that was never met makes it none of ours. First the names of cgroup v2, then of v1.
+ */
+static uint32_t memory_kills(void)
+{
+    uint32_t met = read_counter("/sys/fs/cgroup/memory.events", "oom");
+    uint32_t kills = read_counter("/sys/fs/cgroup/memory.events", "oom_kill");
+    if (kills == CTL_END_UNKNOWN) {
+        char text[CGROUP_TEXT_BYTES];
+        kills = read_counter("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill");
+        bool read = ctl_read_text("/sys/fs/cgroup/memory/memory.failcnt", text, sizeof text);
+        met = read ? text[0] != '0' : CTL_END_UNKNOWN;
+    }
+    return met ? kills : 0;
+}
+
+static uint32_t refused_forks(void)
+{
+    uint32_t refused = read_counter("/sys/fs/cgroup/pids.events", "max");
+    return refused != CTL_END_UNKNOWN ? refused
+                                      : read_counter("/sys/fs/cgroup/pids/pids.events", "max");
+}
+
+uint32_t ctl_end_full_places(void)
+{
+    static const char *const places[] = {"/tmp", "/dev/shm", CTL_WORK};
+    uint32_t full = 0;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        struct statvfs info;
+        if (statvfs(places[i], &info) == 0 && !(info.f_flag & ST_RDONLY) && info.f_blocks > 0 &&
+            (info.f_bavail == 0 || (info.f_files > 0 && info.f_favail == 0)))
+            full++;
+    }
+    return full;
+}
+
+void ctl_end_frame(const struct ctl_end *end, const char *stream,
+                   const unsigned char key[CTL_KEY_BYTES], char out[CTL_END_BYTES])
+{
+    unsigned char mac[CTL_SHA256_BYTES];
+    struct ctl_hmac hmac;
+    out[0] = '\n';
+    ctl_end_text(end, out + 1);
+    ctl_hmac_begin(&hmac, key, CTL_KEY_BYTES);
+    ctl_hmac_add(&hmac, stream, strlen(stream));
+    ctl_hmac_add(&hmac, out + 1, CTL_END_SIGNED_BYTES);
+    ctl_hmac_end(&hmac, mac);
+    explicit_bzero(&hmac, sizeof hmac);
+    char *at = out + 1 + CTL_END_SIGNED_BYTES;
+    for (size_t i = 0; i < sizeof mac; i++)
+        snprintf(at + 2 * i, 3, "%02x", mac[i]); /* the last terminator is where the newline goes */
+    at[CTL_MAC_HEX] = '\n';
+}
+
+static bool write_frame(int fd, const unsigned char key[CTL_KEY_BYTES], const char *stream,
+                        const struct ctl_end *end)
+{
+    char frame[CTL_END_BYTES];
+    ctl_end_frame(end, stream, key, frame);
+    /* A guest shares the open file, and may have left it non-blocking. */
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0 &&
+           ctl_write_all(fd, (plim_bytes){frame, CTL_END_BYTES});
+}
+
+bool ctl_end_write(const int streams[2], const unsigned char key[CTL_KEY_BYTES], int status,
+                   uint32_t disk)
+{
+    if (!ctl_tree_end())
+        return false;
+    struct ctl_end end = {
+        .status = (uint32_t)status,
+        .memory = memory_kills(),
+        .pids = refused_forks(),
+        .disk = disk,
+    };
+    return write_frame(streams[0], key, CTL_END_STDOUT, &end) &&
+           write_frame(streams[1], key, CTL_END_STDERR, &end);
+}

@@ -174,8 +174,8 @@ enum {
  *   LF CTL_END_MARKER SP status SP memory SP pids SP disk SP mac LF
  *
  * The four numbers are eight lower-case hex digits each. status is the exit status that this
- * program is about to end with; memory counts processes that the kernel killed at this container's
- * memory limit, pids the forks that it refused at its process limit; disk counts the writable
+ * program is about to end with; memory counts processes of this container that the kernel killed
+ * for want of memory, pids the forks that it refused at the process limit; disk counts the writable
  * places that were found without a free block after a guest that ended badly. CTL_END_UNKNOWN
  * stands for what this kernel does not tell. mac is HMAC-SHA256, as 64 lower-case hex digits, under
  * the key of the run, of CTL_END_STDOUT or CTL_END_STDERR followed by the text from the marker to

@@ -31,28 +31,11 @@ static uint32_t read_counter(const char *path, const char *name)
     return ctl_read_text(path, text, sizeof text) ? ctl_end_counter(text, name) : CTL_END_UNKNOWN;
 }
 
-/*
- * Kills at this container's own limit. A kill for want of memory of the whole host is counted too,
- * so a limit that was never met makes it none of ours. First the names of cgroup v2, then of v1.
- */
-static uint32_t memory_kills(void)
+/* From the file of cgroup v2, or else from that of v1. */
+static uint32_t read_either(const char *v2, const char *v1, const char *name)
 {
-    uint32_t met = read_counter("/sys/fs/cgroup/memory.events", "oom");
-    uint32_t kills = read_counter("/sys/fs/cgroup/memory.events", "oom_kill");
-    if (kills == CTL_END_UNKNOWN) {
-        char text[CGROUP_TEXT_BYTES];
-        kills = read_counter("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill");
-        bool read = ctl_read_text("/sys/fs/cgroup/memory/memory.failcnt", text, sizeof text);
-        met = read ? text[0] != '0' : CTL_END_UNKNOWN;
-    }
-    return met ? kills : 0;
-}
-
-static uint32_t refused_forks(void)
-{
-    uint32_t refused = read_counter("/sys/fs/cgroup/pids.events", "max");
-    return refused != CTL_END_UNKNOWN ? refused
-                                      : read_counter("/sys/fs/cgroup/pids/pids.events", "max");
+    uint32_t value = read_counter(v2, name);
+    return value != CTL_END_UNKNOWN ? value : read_counter(v1, name);
 }
 
 uint32_t ctl_end_full_places(void)
@@ -104,8 +87,9 @@ bool ctl_end_write(const int streams[2], const unsigned char key[CTL_KEY_BYTES],
         return false;
     struct ctl_end end = {
         .status = (uint32_t)status,
-        .memory = memory_kills(),
-        .pids = refused_forks(),
+        .memory = read_either("/sys/fs/cgroup/memory.events",
+                              "/sys/fs/cgroup/memory/memory.oom_control", "oom_kill"),
+        .pids = read_either("/sys/fs/cgroup/pids.events", "/sys/fs/cgroup/pids/pids.events", "max"),
         .disk = disk,
     };
     return write_frame(streams[0], key, CTL_END_STDOUT, &end) &&

@@ -226,7 +226,7 @@ static bool hear_wait(docker_box *box, docker_box_outcome *outcome)
     return read_status(box, outcome);
 }
 
-/* Write what the socket takes; close stdin after the last byte. */
+/* Write what the socket takes; end stdin after the last byte. */
 static bool feed(docker_box *box, plim_bytes *input, docker_box_outcome *outcome)
 {
     while (input->len) {
@@ -246,7 +246,9 @@ static bool feed(docker_box *box, plim_bytes *input, docker_box_outcome *outcome
         box->sent = true;
         *input = (plim_bytes){input->data + count, input->len - (size_t)count};
     }
-    if (!box->stdin_closed)
+    /* A supervised program knows from the head where its input ends. The Engine would pass the end
+     * on by a call of its own, beside the run and at its cost; it comes with the connection's. */
+    if (!box->stdin_closed && !box->supervised)
         shutdown(box->attach->fd, SHUT_WR);
     box->stdin_closed = true;
     return true;

@@ -67,7 +67,7 @@ bool docker_box_launch(docker_box *box, const docker_launch *launch, const run_c
                        plim_error *err);
 
 /*
- * Write the input and close stdin, take in both streams until the end: as the first process tells
+ * Write the input and end stdin, take in both streams until the end: as the first process tells
  * it in frames that verify, or where it cannot, or is killed, as the Engine does.
  */
 void docker_box_run(docker_box *box, plim_bytes input, const run_ctx *ctx,

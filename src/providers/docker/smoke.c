@@ -165,12 +165,37 @@ static bool run_request(const docker_site *site, docker_state *state, const core
     return good;
 }
 
+/*
+ * Prints the word unless one of `list`, of pairs of a path and a mode, can be opened, or is refused
+ * for another reason than permission. gVisor guards the memory of our process and not its
+ * descriptors, behind which there is nothing here that is not the guest's own.
+ */
+#define SMOKE_SNIPPET(list)                                                                        \
+    "for (const [path, mode] of [" list "]) {\n"                                                   \
+    "  let said = 'opened';\n"                                                                     \
+    "  try { require('fs').openSync(path, mode) } catch (e) { said = e.code }\n"                   \
+    "  if (said !== 'EACCES' && said !== 'EPERM') {\n"                                             \
+    "    console.log(path, mode, said); process.exit(1) } }\n"                                     \
+    "console.log('" SMOKE_WORD "')\n"
+#define SMOKE_MEMORY "['/proc/1/mem', 'r'], ['" CTL_PROGRAM "', 'r']"
+#define SMOKE_DESCRIPTORS                                                                          \
+    "['/proc/1/fd/0', 'r'], ['/proc/1/fd/1', 'r'], ['/proc/1/fd/1', 'w'], ['/proc/1/fd/2', 'w'], "
+
+static plim_bytes snippet_of(const docker_site *site, const docker_state *state)
+{
+    if (site->control == DOCKER_CONTROL_SHELL)
+        return PLIM_LIT(SMOKE_SNIPPET(""));
+    return docker_is_runsc(state->runtime)
+               ? PLIM_LIT(SMOKE_SNIPPET(SMOKE_MEMORY))
+               : PLIM_LIT(SMOKE_SNIPPET(SMOKE_DESCRIPTORS SMOKE_MEMORY));
+}
+
 static bool prove_snippet(const docker_site *site, docker_state *state, const run_ctx *ctx,
                           plim_error *err)
 {
-    plim_javascript_request snippet = {.size = sizeof(snippet),
-                                       .options.timeout_ms = STEP_MS,
-                                       .code = PLIM_LIT("console.log('" SMOKE_WORD "')")};
+    char shown[200];
+    plim_javascript_request snippet = {
+        .size = sizeof(snippet), .options.timeout_ms = STEP_MS, .code = snippet_of(site, state)};
     core_request request = {
         .kind = PLIM_KIND_JAVASCRIPT, .options = &snippet.options, .javascript = &snippet};
     _cleanup_(core_result_freep)
@@ -179,8 +204,9 @@ static bool prove_snippet(const docker_site *site, docker_state *state, const ru
         return false;
     if (result->exit_code == 0 && base_bytes_is(result->out, SMOKE_WORD "\n"))
         return true;
-    return core_refuse_environment(err, "a snippet did not print its word (exit %d)",
-                                   result->exit_code);
+    return core_refuse_environment(
+        err, "a snippet that tries its first process did not print its word (exit %d): %s",
+        result->exit_code, docker_printable(result->out, shown, sizeof(shown)));
 }
 
 /* One step in the project image: its result, or a refusal. */

@@ -203,6 +203,10 @@ void ctl_end_text(const struct ctl_end *end, char out[CTL_END_SIGNED_BYTES]);
  * it; nothing of it is to be believed before that was compared. */
 bool ctl_end_read(const unsigned char *bytes, struct ctl_end *end, const char **mac);
 
+/* The number after `name` and a space at the beginning of a line of what a kernel counts, at most
+ * CTL_END_UNKNOWN - 1; CTL_END_UNKNOWN when there is none. */
+uint32_t ctl_end_counter(const char *text, const char *name);
+
 /*
  * The probe's document. Members, in this order; a member that could not be read is null.
  *

@@ -6,24 +6,9 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/statvfs.h>
 
 enum { CGROUP_TEXT_BYTES = 1024 };
-
-uint32_t ctl_end_counter(const char *text, const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *line = text; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, name, length) != 0 || line[length] != ' ' || line[length + 1] < '0' ||
-            line[length + 1] > '9')
-            continue;
-        unsigned long long value = strtoull(line + length + 1, NULL, 10);
-        return value < CTL_END_UNKNOWN ? (uint32_t)value : CTL_END_UNKNOWN - 1;
-    }
-    return CTL_END_UNKNOWN;
-}
 
 static uint32_t read_counter(const char *path, const char *name)
 {

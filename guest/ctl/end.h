@@ -24,8 +24,4 @@ bool ctl_end_write(const int streams[2], const unsigned char key[CTL_KEY_BYTES],
 void ctl_end_frame(const struct ctl_end *end, const char *stream,
                    const unsigned char key[CTL_KEY_BYTES], char out[CTL_END_BYTES]);
 
-/* The number after `name` and a space at the beginning of a line of a kernel's text, or
- * CTL_END_UNKNOWN. Pure. */
-uint32_t ctl_end_counter(const char *text, const char *name);
-
 #endif

@@ -1,6 +1,7 @@
 #include "ctl.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { DIGITS = 8, HEAD = 1 + sizeof CTL_END_MARKER - 1 };
@@ -50,4 +51,18 @@ bool ctl_end_read(const unsigned char *bytes, struct ctl_end *end, const char **
     }
     *mac = (const char *)text;
     return end->status <= 255;
+}
+
+uint32_t ctl_end_counter(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, length) != 0 || line[length] != ' ' || line[length + 1] < '0' ||
+            line[length + 1] > '9')
+            continue;
+        unsigned long long value = strtoull(line + length + 1, NULL, 10);
+        return value < CTL_END_UNKNOWN ? (uint32_t)value : CTL_END_UNKNOWN - 1;
+    }
+    return CTL_END_UNKNOWN;
 }

@@ -158,8 +158,10 @@ def test_orphans_are_reaped_while_it_runs(daemon):
 # Limits, on evidence.
 
 def test_a_memory_bomb(daemon):
-    found = javascript(daemon, "const all = []; for (;;) all.push(Buffer.alloc(1 << 24, 1))", timeout_ms=30000)
-    assert (found["exit"], found["limit"]) == (137, "memory")
+    found = javascript(daemon, "const all = []; for (;;) all.push(Buffer.alloc(1 << 24, 1))", timeout_ms=8000)
+    assert found["limit"] == "memory"
+    # gVisor may lose no more than a part of itself to the kernel, and then stands still until its time is over.
+    assert found["exit"] == 137 or (daemon.runsc and found["timed_out"])
 
 
 def test_a_child_that_is_killed_for_memory(daemon):
@@ -174,11 +176,17 @@ def test_a_child_that_is_killed_for_memory(daemon):
 def test_a_fork_bomb(daemon):
     found = javascript(daemon, "const { spawn } = require('child_process');"
                                "for (let i = 0; i < 400; i++) spawn('/bin/sleep', ['60']).on('error', () => {});"
-                               "setTimeout(() => process.exit(0), 1000)", timeout_ms=30000)
-    if daemon.runsc:  # the host counts, and no file inside says so
-        assert found["limit"] in ("", "memory")
-    else:
-        assert found["limit"] == "pids"
+                               "setTimeout(() => process.exit(1), 1000)", timeout_ms=30000)
+    assert found["limit"] == "pids"
+
+
+def test_a_fork_bomb_that_ends_well_or_not_at_all(daemon):
+    bomb = "const { spawn } = require('child_process');" \
+           "for (let i = 0; i < 400; i++) spawn('/bin/sleep', ['60']).on('error', () => {});"
+    found = javascript(daemon, bomb + "setTimeout(() => process.exit(0), 1000)", timeout_ms=30000)
+    assert found["limit"] == "pids" or daemon.runsc  # where only the host counts, it is asked after a bad end
+    found = javascript(daemon, bomb, timeout_ms=4000)
+    assert (found["timed_out"], found["limit"]) == (True, "pids")
 
 
 @pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])

@@ -203,7 +203,7 @@ static void limits_are_named_on_evidence(void **state)
     } rows[] = {
         {{.exit_code = 0}, ""},
         {{.exit_code = 137}, ""},
-        {{.exit_code = 137, .engine_memory = true}, "memory"},
+        {{.exit_code = 137, .asked_memory = true}, "memory"},
         {{.exit_code = 137, .told = true}, ""},
         {{.exit_code = 137, .told = true, .last.memory = 1}, "memory"},
         {{.exit_code = 0, .told = true, .last.memory = 1, .last.pids = 4}, "memory,pids"},
@@ -214,10 +214,10 @@ static void limits_are_named_on_evidence(void **state)
          ""},
         {{.exit_code = 137,
           .told = true,
-          .engine_memory = true,
+          .asked_memory = true,
           .last = {.memory = CTL_END_UNKNOWN, .pids = CTL_END_UNKNOWN, .disk = 1}},
          "memory,disk"},
-        {{.end = DOCKER_BOX_STOPPED, .engine_memory = true}, ""},
+        {{.end = DOCKER_BOX_STOPPED, .asked_memory = true, .asked_pids = true}, "memory,pids"},
     };
     base_arena *arena = base_arena_new(65536);
     for (size_t i = 0; i < PLIM_COUNT(rows); i++)

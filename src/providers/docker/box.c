@@ -1,5 +1,6 @@
 #include "providers/docker/box.h"
 
+#include "providers/docker/cgroup.h"
 #include "providers/docker/text.h"
 
 #include <jansson.h>
@@ -254,11 +255,6 @@ static bool feed(docker_box *box, plim_bytes *input, docker_box_outcome *outcome
     return true;
 }
 
-bool docker_end_unexplained(const struct ctl_end *end)
-{
-    return end->status > 128 && end->memory == CTL_END_UNKNOWN;
-}
-
 /* Did the first process tell the end, in whole frames of the Engine's stream? */
 static bool hear_end(docker_box *box)
 {
@@ -269,14 +265,22 @@ static bool hear_end(docker_box *box)
         box->last.memory = box->last.pids = CTL_END_UNKNOWN;
     box->told = true;
     box->exit_code = (int)box->last.status;
+    if (box->exit_code != 0 && box->last.memory == CTL_END_UNKNOWN)
+        docker_box_ask(box);
     return true;
+}
+
+/* A kill that nobody can explain yet is one that the Engine may. */
+static bool is_explained(const docker_box *box)
+{
+    return box->exit_code <= 128 || box->last.memory != CTL_END_UNKNOWN || box->asked.memory;
 }
 
 static bool is_over(docker_box *box)
 {
     if (box->exited && box->streams_ended)
         return true;
-    return hear_end(box) && !docker_end_unexplained(&box->last);
+    return (box->told || hear_end(box)) && is_explained(box);
 }
 
 static bool wait_once(docker_box *box, bool has_input, const run_ctx *ctx,
@@ -323,7 +327,17 @@ bool docker_box_await_start(docker_box *box, const run_ctx *ctx, docker_box_outc
 
 enum { EVIDENCE_MS = 1000 };
 
-bool docker_box_out_of_memory(docker_box *box)
+static bool has_counted(int64_t pid, const char *id, const docker_cgroup_file *file,
+                        const char *name)
+{
+    _cleanup_buf_ base_buf text = BASE_BUF_INIT(4096);
+    if (!docker_cgroup_read(pid, id, file, &text))
+        return false;
+    uint32_t count = ctl_end_counter(base_buf_text(&text), name);
+    return count > 0 && count != CTL_END_UNKNOWN;
+}
+
+void docker_box_ask(docker_box *box)
 {
     char target[128];
     run_ctx ctx = {base_deadline_after_ms(EVIDENCE_MS), -1};
@@ -331,11 +345,15 @@ bool docker_box_out_of_memory(docker_box *box)
     snprintf(target, sizeof(target), "/containers/%s/json", box->id);
     docker_engine_call(box->state->engine, "GET", target, (plim_bytes){NULL, 0}, &ctx, &reply);
     if (!docker_reply_ok(&reply))
-        return false;
+        return;
     _cleanup_(json_decrefp)
     json_t *json =
         json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES, NULL);
-    return json_is_true(json_object_get(json_object_get(json, "State"), "OOMKilled"));
+    const json_t *state = json_object_get(json, "State");
+    int64_t pid = json_integer_value(json_object_get(state, "Pid"));
+    box->asked.memory |= json_is_true(json_object_get(state, "OOMKilled")) ||
+                         has_counted(pid, box->id, &docker_cgroup_kills, "oom_kill");
+    box->asked.pids |= has_counted(pid, box->id, &docker_cgroup_forks, "max");
 }
 
 static void close_all(docker_box *box)

@@ -42,6 +42,9 @@ typedef struct docker_box {
     bool sent; /* a byte of the caller's may have reached it */
     int exit_code;
     struct ctl_end last;
+    struct docker_asked {
+        bool memory, pids;
+    } asked; /* limits that were found from outside to have ended or refused work */
 } docker_box;
 
 typedef enum {
@@ -76,14 +79,11 @@ void docker_box_run(docker_box *box, plim_bytes input, const run_ctx *ctx,
 /* Only until the start marker was seen. False: it did not come; `outcome` says how it ended. */
 bool docker_box_await_start(docker_box *box, const run_ctx *ctx, docker_box_outcome *outcome);
 
-/* Is it a kill of which the kernel inside does not say whether it was for memory? Then the Engine's
- * word is waited for. */
-bool docker_end_unexplained(const struct ctl_end *end);
-
-/* Does the Engine state that the kernel killed something in it for memory? For a box that has
- * ended.
+/*
+ * Ask from outside which limits ended or refused work, where its first process does not tell: the
+ * kernel of this host while the container is there, the Engine after. Adds to `asked`.
  */
-bool docker_box_out_of_memory(docker_box *box);
+void docker_box_ask(docker_box *box);
 
 /* Close everything and have the container removed; `slot` is held until it is gone. */
 void docker_box_dispose(docker_box *box, core_slot *slot, void (*gone)(void *), void *data);

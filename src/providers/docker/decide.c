@@ -18,18 +18,13 @@ docker_answer docker_snippet_answer(const docker_end *end)
 unsigned docker_limits_of(const docker_end *end)
 {
     const struct ctl_end *last = &end->last;
-    bool memory_known = end->told && last->memory != CTL_END_UNKNOWN;
-    bool pids_known = end->told && last->pids != CTL_END_UNKNOWN;
-    unsigned limits = 0;
-    if (end->end != DOCKER_BOX_ENDED)
-        return 0;
-    if (memory_known ? last->memory > 0 : end->engine_memory)
-        limits |= DOCKER_LIMIT_MEMORY;
-    if (pids_known && last->pids > 0)
-        limits |= DOCKER_LIMIT_PIDS;
-    if (end->told && last->disk > 0)
-        limits |= DOCKER_LIMIT_DISK;
-    return limits;
+    bool memory = end->asked_memory, pids = end->asked_pids;
+    if (end->told && last->memory != CTL_END_UNKNOWN)
+        memory = last->memory > 0;
+    if (end->told && last->pids != CTL_END_UNKNOWN)
+        pids = last->pids > 0;
+    return (memory ? DOCKER_LIMIT_MEMORY : 0U) | (pids ? DOCKER_LIMIT_PIDS : 0U) |
+           (end->told && last->disk > 0 ? DOCKER_LIMIT_DISK : 0U);
 }
 
 const char *docker_limits_text(unsigned limits, base_arena *arena)

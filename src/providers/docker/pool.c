@@ -1,6 +1,6 @@
 #include "providers/docker/pool.h"
 
-#include "providers/docker/exit.h"
+#include "providers/docker/cgroup.h"
 #include "providers/docker/shares.h"
 #include "providers/docker/snapshot.h"
 
@@ -159,7 +159,7 @@ static bool make_in(docker_pool *pool, docker_kind kind, docker_state *state, me
                                        outcome.fault[0] ? outcome.fault : "no start marker");
     if (!read_snapshot(&made->box, ctx, &made->snapshot) || !is_untouched(&made->box))
         return core_refuse_environment(err, "a waiting container is not as it was made");
-    made->box.pidfd = docker_exit_open(made->snapshot.pid, made->box.id);
+    made->box.pidfd = docker_process_open(made->snapshot.pid, made->box.id);
     return true;
 }
 

@@ -178,23 +178,27 @@ static bool answer_project(const docker_site *site, docker_box *box, const docke
 
 /* ---- one run ---- */
 
-/* A kill that nothing inside explains is one that the Engine may. */
-static bool asks_engine(const docker_box *box, const docker_box_outcome *outcome)
+/* Only where the first process did not tell, or not what its kernel counted. */
+static bool needs_asking(const docker_box *box, const docker_box_outcome *outcome)
 {
-    if (outcome->end != DOCKER_BOX_ENDED)
-        return false;
-    return box->told ? docker_end_unexplained(&box->last) : box->exit_code != 0;
+    if (outcome->end == DOCKER_BOX_STOPPED)
+        return outcome->why == RUN_DEADLINE;
+    return outcome->end == DOCKER_BOX_ENDED && box->exit_code != 0 &&
+           (!box->told || box->last.memory == CTL_END_UNKNOWN) && !box->asked.memory;
 }
 
 static docker_end end_of(docker_box *box, const docker_box_outcome *outcome, int64_t deadline_ns)
 {
+    if (needs_asking(box, outcome))
+        docker_box_ask(box);
     return (docker_end){
         .end = outcome->end,
         .why = outcome->why,
         .own_deadline = outcome->why == RUN_DEADLINE && base_monotonic_ns() >= deadline_ns,
         .started = box->capture.started,
         .told = box->told,
-        .engine_memory = asks_engine(box, outcome) && docker_box_out_of_memory(box),
+        .asked_memory = box->asked.memory,
+        .asked_pids = box->asked.pids,
         .exit_code = box->exit_code,
         .last = box->last,
     };

@@ -51,10 +51,10 @@ bool docker_run_in(const docker_site *site, docker_box *box, const core_request 
 typedef struct docker_end {
     docker_box_end end;
     run_wait why;
-    bool own_deadline;  /* it was the run's own that passed */
-    bool started;       /* the marker was seen */
-    bool told;          /* `last` is what its first process told of it */
-    bool engine_memory; /* the Engine states that the kernel killed something for memory */
+    bool own_deadline;             /* it was the run's own that passed */
+    bool started;                  /* the marker was seen */
+    bool told;                     /* `last` is what its first process told of it */
+    bool asked_memory, asked_pids; /* limits found from outside to have ended or refused work */
     int exit_code;
     struct ctl_end last;
 } docker_end;
@@ -78,8 +78,8 @@ enum {
 
 /*
  * Which of them there is evidence for: what its kernel counted, or where that is not known, what
- * the Engine says. A place that is full is evidence for a guest that ended badly; its first process
- * looks only then. Never a guess from an exit code.
+ * was found from outside. A place that is full is evidence for a guest that ended badly; its first
+ * process looks only then. Never a guess from an exit code.
  */
 unsigned docker_limits_of(const docker_end *end);
 

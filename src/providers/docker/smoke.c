@@ -1,5 +1,6 @@
 #include "providers/docker/smoke.h"
 
+#include "providers/docker/cgroup.h"
 #include "providers/docker/pong.h"
 #include "providers/docker/probe.h"
 #include "providers/docker/probe_script.h"
@@ -269,47 +270,12 @@ static bool prove_languages(const docker_site *site, docker_state *state, const 
 
 /* ---- the host's view of the process limit (runsc) ---- */
 
-bool docker_pids_file(plim_bytes cgroup, const char *id, char *out, size_t size)
-{
-    plim_bytes v1 = {NULL, 0}, v2 = {NULL, 0};
-    while (cgroup.len) {
-        const char *end = memchr(cgroup.data, '\n', cgroup.len);
-        plim_bytes line = {cgroup.data, end ? (size_t)(end - cgroup.data) : cgroup.len};
-        size_t used = line.len + (end ? 1 : 0);
-        cgroup = (plim_bytes){cgroup.data + used, cgroup.len - used};
-        const char *first = memchr(line.data, ':', line.len);
-        const char *second =
-            first ? memchr(first + 1, ':', line.len - (size_t)(first + 1 - line.data)) : NULL;
-        if (!second)
-            continue;
-        plim_bytes path = {second + 1, line.len - (size_t)(second + 1 - line.data)};
-        _cleanup_buf_ base_buf names = BASE_BUF_INIT(1024);
-        base_buf_printf(&names, ",%.*s,", (int)(second - first - 1), first + 1);
-        if (strstr(base_buf_text(&names), ",pids,"))
-            v1 = path;
-        else if (second == first + 1 && line.data[0] == '0' && first == line.data + 1)
-            v2 = path;
-    }
-    plim_bytes path = v1.len ? v1 : v2;
-    if (strlen(id) < 12 || !path.len || !memmem(path.data, path.len, id, strlen(id)))
-        return false;
-    int length = snprintf(out, size, "/sys/fs/cgroup%s%.*s/pids.max", v1.len ? "/pids" : "",
-                          (int)path.len, path.data);
-    return (size_t)length < size;
-}
-
 static bool read_host_limit(const char *id, int64_t pid, int64_t *out, plim_error *err)
 {
-    char path[64], file[PATH_MAX];
-    _cleanup_buf_ base_buf cgroup = BASE_BUF_INIT((size_t)64 * 1024);
     _cleanup_buf_ base_buf value = BASE_BUF_INIT(64);
-    snprintf(path, sizeof(path), "/proc/%" PRId64 "/cgroup", pid);
-    if (pid <= 0 || !base_read_file(path, &cgroup, NULL) ||
-        !docker_pids_file(base_buf_bytes(&cgroup), id, file, sizeof(file)) ||
-        !base_read_file(file, &value, NULL) ||
-        !docker_expiry_parse(base_trim(base_buf_bytes(&value)), out))
-        return core_refuse_environment(err, "its process limit cannot be read on this host");
-    return true;
+    return (docker_cgroup_read(pid, id, &docker_cgroup_limit, &value) &&
+            docker_expiry_parse(base_trim(base_buf_bytes(&value)), out)) ||
+           core_refuse_environment(err, "its process limit cannot be read on this host");
 }
 
 static int64_t pid_of(docker_state *state, const char *id, const run_ctx *ctx)

@@ -19,6 +19,7 @@ enum {
     COLD_RUNS = 11,
     POOL_SIZE = 8,
     POOL_ROUNDS = 6,
+    PAUSE_MS = 250,   /* untimed, before each: the Engine deletes the container before */
     SETTLE_MS = 1000, /* after the pool is full again: its newest members go on starting */
     REFILL_MS = 30000,
     CALL_MS = 60000,
@@ -266,8 +267,10 @@ static void measure_pooled(docker_engine *engine, const char *runtime, const cha
             execs[exec_count++] = exec_once(engine, running);
         /* Half of the pool: members made during the round never start beside a timed run for long.
          */
-        for (int i = 0; i < POOL_SIZE / 2; i++)
+        for (int i = 0; i < POOL_SIZE / 2; i++) {
+            pause_ms(PAUSE_MS);
             times[count++] = snippet_once(sandbox);
+        }
     }
     plim_sandbox_free(sandbox);
     order(engine, "DELETE", running, "?force=true");

@@ -177,15 +177,18 @@ def test_a_fork_bomb(daemon):
     found = javascript(daemon, "const { spawn } = require('child_process');"
                                "for (let i = 0; i < 400; i++) spawn('/bin/sleep', ['60']).on('error', () => {});"
                                "setTimeout(() => process.exit(1), 1000)", timeout_ms=30000)
-    assert found["limit"] == "pids"
+    # gVisor may end as a whole at its own limit, with status 2; what was counted is gone with it.
+    assert found["limit"] == "pids" or (daemon.runsc and found["exit"] == 2 and found["limit"] == "")
 
 
 def test_a_fork_bomb_that_ends_well_or_not_at_all(daemon):
+    if daemon.runsc:
+        pytest.skip("gVisor ends as a whole at its own limit")
     bomb = "const { spawn } = require('child_process');" \
            "for (let i = 0; i < 400; i++) spawn('/bin/sleep', ['60']).on('error', () => {});"
     found = javascript(daemon, bomb + "setTimeout(() => process.exit(0), 1000)", timeout_ms=30000)
-    assert found["limit"] == "pids" or daemon.runsc  # where only the host counts, it is asked after a bad end
-    found = javascript(daemon, bomb, timeout_ms=4000)
+    assert (found["exit"], found["limit"]) == (0, "pids")
+    found = javascript(daemon, bomb, timeout_ms=15000)
     assert (found["timed_out"], found["limit"]) == (True, "pids")
 
 
@@ -226,7 +229,7 @@ def test_a_project_of_every_end(daemon):
 
 CORPUS = [
     "console.log(6 * 7)", "console.error('e'); process.exit(3)", "throw new Error('x')", "syntax error here",
-    "process.stdout.write(Buffer.from([0, 255, 10]))", "console.log(process.argv, process.cwd(), process.pid, process.ppid)",
+    "process.stdout.write(Buffer.from([0, 255, 10]))", "console.log(process.argv, process.cwd(), process.ppid)",
     "console.log(JSON.stringify(process.env).replace(require('os').hostname(), 'HOST'))",
     "console.log(process.getuid(), process.getgid(), process.getgroups(), process.umask())",
     "console.log(require('fs').readFileSync('/proc/self/status', 'latin1').match(/^(Cap|NoNew|Seccomp|Sig).*$/gm).join())",
@@ -235,7 +238,7 @@ CORPUS = [
     "console.log(require('fs').readFileSync('/proc/mounts', 'latin1').match(/^tmpfs.*$/gm)?.sort().join())",
     "process.stdout.write('x'.repeat(70000))", "import fs from 'node:fs'; console.log(typeof fs)", "await 1",
     "process.kill(process.pid, 'SIGTERM'); setInterval(() => {}, 100)",
-    "console.log(require('child_process').execFileSync('/bin/sh', ['-c', 'echo $$ $PPID; id']).toString())",
+    "console.log(require('child_process').execFileSync('/bin/sh', ['-c', 'id; echo $0']).toString())",
     "for (;;);",
 ]
 PROJECTS = [

@@ -188,7 +188,7 @@ enum {
 
 enum {
     CTL_END_NUMBERS = 4,
-    CTL_END_SIGNED_BYTES = sizeof CTL_END_MARKER - 1 + CTL_END_NUMBERS * 9 + 1,
+    CTL_END_SIGNED_BYTES = sizeof CTL_END_MARKER - 1 + (size_t)CTL_END_NUMBERS * 9 + 1,
     CTL_END_BYTES = 1 + CTL_END_SIGNED_BYTES + 64 + 1,
 };
 

@@ -26,15 +26,14 @@ check: build ## run every test; REQUIRE=all fails on a skip, ONLY=unit runs one 
 	@tests/run $(if $(filter all,$(REQUIRE)),--require-all) $(if $(ONLY),--only $(ONLY))
 
 images: build ## build the guest images that are out of date, on the Docker Engine, which is started where none runs
-	@scripts/setup docker
 	@scripts/docker-up
+	@scripts/setup docker
 	@scripts/images
 
 docker-images: images
 
-docker-suite: images ## run the tests that need a Docker Engine; a skip is a failure
-	@scripts/setup check
-	@tests/run --only docker --require-all
+docker-suite: ## run the tests of make check that need a Docker Engine; a skip is a failure
+	@$(MAKE) check ONLY=docker REQUIRE=all
 
 bench: build ## measure, print a table, write build/bench.json
 	@bench/run

@@ -40,6 +40,7 @@ class Builder:
         self.book, self.arch, self.program = book, arch, program
         self.epoch, self.pins = recipes.read_lock(arch)
         self.release = (ROOT / "VERSION").read_text().strip()
+        self.moved = {}  # image: {package: version} where the distribution has moved on from the lock
 
     # ---- layers: each function fills one ----
 
@@ -119,8 +120,27 @@ class Builder:
         return found
 
     def layer_files(self, name):
-        """The archives of an image's layers, made as far as they are not there."""
+        """The archives of an image's layers, made as far as they are not there. A distribution corrects packages and drops
+        the versions before: then what it has now goes in, as authentic as the other, and the image says so."""
         WORK.mkdir(parents=True, exist_ok=True)
+        try:
+            return self.make_layers(name)
+        except debian.Moved:
+            self.follow(name)
+            return self.make_layers(name)
+
+    def follow(self, name):
+        wanted = []
+        for recipe in self.book.line(name):
+            if recipe.packages:
+                wanted += recipe.packages
+                now, then = debian.resolve(self.book.debian, wanted), self.pins[recipe.name]
+                self.moved[recipe.name] = {package: version for package, version in now.items() if then.get(package) != version}
+                self.pins[recipe.name] = now
+        changed = " ".join(f"{package}={version}" for moved in self.moved.values() for package, version in moved.items())
+        say(f"{name}: the mirror has no longer what images/packages.{self.arch}.lock names; taking {changed}")
+
+    def make_layers(self, name):
         files, below = [], []
         for key, recipe, fill in self.steps(name):
             path = WORK / f"{recipe.name}-{fill.__name__}-{key[:16]}.tar"
@@ -144,6 +164,10 @@ class Builder:
         for recipe in self.book.line(name):
             for word, package in recipe.versions:
                 labels[f"io.plimsoll.version.{word}"] = self.pins[recipe.name][package]
+        moved = {f"{package}={version}" for recipe in self.book.line(name)
+                 for package, version in self.moved.get(recipe.name, {}).items()}
+        if moved:
+            labels["io.plimsoll.unlocked"] = " ".join(sorted(moved))
         return labels
 
     def config(self, name, labels, digests):
@@ -156,7 +180,8 @@ class Builder:
         }, sort_keys=True).encode()
 
     def load(self, name):
-        self.give(reference(name), name, self.labels(name), self.layer_files(name))
+        files = self.layer_files(name)  # first: it may find out what moved
+        self.give(reference(name), name, self.labels(name), files)
 
     def give(self, tag, name, labels, files):
         """Give an image to the Engine. Its ID is the digest of its configuration, and so of all its content."""

@@ -6,7 +6,12 @@ import subprocess
 import tempfile
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+GONE = ("was not found", "Unable to locate")  # what apt says of a version that the mirror has not
 TARGET_FORMAT = "$(CREATED_BY)|$(LABEL)|$(SITE)"
+
+
+class Moved(Exception):
+    """The mirror no longer has a pinned version."""
 
 
 def mirror():
@@ -80,7 +85,6 @@ def extract(suite, pins, recipe, book, epoch, cache, target):
                              stderr=subprocess.STDOUT, text=True)
     if ran.returncode != 0:
         target.unlink(missing_ok=True)
-        hint = ""
-        if "was not found" in ran.stdout or "Unable to locate" in ran.stdout:
-            hint = "\nThe mirror no longer has a pinned version; \"scripts/images lock\" pins what it has now."
-        raise SystemExit(f"{ran.stdout[-3000:]}\nerror: mmdebstrap could not make the root of {recipe.name}{hint}")
+        if any(words in ran.stdout for words in GONE):
+            raise Moved(recipe.name)
+        raise SystemExit(f"{ran.stdout[-3000:]}\nerror: mmdebstrap could not make the root of {recipe.name}")

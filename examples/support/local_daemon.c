@@ -82,6 +82,8 @@ static bool make_caller(local_daemon *daemon, const char *bin)
     snprintf(tool, sizeof(tool), "%s/plimsoll", bin);
     char *const command[] = {tool,   "callers", "create",         "--file", daemon->clients,
                              "--id", "example", "--token-stdout", NULL};
+    if (access(tool, X_OK) != 0)
+        return problem(daemon, tool);
     errno = 0;
     if (!read_output(command, daemon->token, sizeof(daemon->token)) ||
         strlen(daemon->token) != TOKEN_LENGTH + 1)

@@ -48,8 +48,11 @@ EXPORT("plimsoll_run") int plimsoll_run(const char *source, uint32_t length);
 
 /* ---- state of the one engine ---- */
 
+/* A rejection that nothing has handled yet: in a list by age, and in a table by its promise. */
 struct rejection {
     struct rejection *next;
+    struct rejection **link; /* what points here in the list */
+    struct rejection *same_slot;
     JSValue promise;
     JSValue reason;
 };
@@ -62,6 +65,9 @@ static bool exiting; /* exit() was called: nothing that the guest does from here
 static int exit_code;
 static struct rejection *rejections; /* oldest first */
 static struct rejection **last_rejection = &rejections;
+static struct rejection **rejection_slots; /* as many as 1 << rejection_bits, once there are any */
+static unsigned rejection_bits;
+static uint32_t rejection_count;
 static uint8_t response[RESPONSE_BYTES_MAX];
 
 /* ---- output ---- */
@@ -397,35 +403,87 @@ static bool eval_script(JSContext *ctx, const char *name, const char *text, size
 
 /* ---- promises ---- */
 
+enum { REJECTION_BITS_FIRST = 6 };
+
+/* Where the chain begins that a promise is in: by its address, as objects do not move. */
+static struct rejection **rejection_slot(JSValueConst promise)
+{
+    const uint32_t address = (uint32_t)(uintptr_t)JS_VALUE_GET_PTR(promise);
+
+    return &rejection_slots[(address >> 3) * 0x9e3779b1u >> (32 - rejection_bits)];
+}
+
+static void put_in_slot(struct rejection *entry)
+{
+    struct rejection **slot = rejection_slot(entry->promise);
+
+    entry->same_slot = *slot;
+    *slot = entry;
+}
+
+/* Keeps chains short, so that no number of rejections makes handling one of them slow. */
+static bool grow_slots(void)
+{
+    const unsigned bits = rejection_slots != NULL ? rejection_bits + 1 : REJECTION_BITS_FIRST;
+    struct rejection **slots = calloc((size_t)1 << bits, sizeof(struct rejection *));
+
+    if (slots == NULL)
+        return false;
+    free(rejection_slots);
+    rejection_slots = slots;
+    rejection_bits = bits;
+    for (struct rejection *entry = rejections; entry != NULL; entry = entry->next)
+        put_in_slot(entry);
+    return true;
+}
+
+static void keep_rejection(JSContext *ctx, JSValueConst promise, JSValueConst reason)
+{
+    const bool full = rejection_slots == NULL || rejection_count >> rejection_bits != 0;
+    struct rejection *entry = malloc(sizeof(*entry));
+
+    if (entry == NULL || (full && !grow_slots()))
+        abort(); /* a failure that would go unreported is worse than a trap */
+    *entry = (struct rejection){.link = last_rejection,
+                                .promise = JS_DupValue(ctx, promise),
+                                .reason = JS_DupValue(ctx, reason)};
+    *last_rejection = entry;
+    last_rejection = &entry->next;
+    put_in_slot(entry);
+    rejection_count++;
+}
+
 static void forget_rejection(JSContext *ctx, JSValueConst promise)
 {
-    struct rejection **at = &rejections;
+    struct rejection **at = rejection_slots != NULL ? rejection_slot(promise) : NULL;
 
-    while (*at != NULL && !JS_IsStrictEqual(ctx, (*at)->promise, promise))
-        at = &(*at)->next;
-    if (*at == NULL)
+    while (at != NULL && *at != NULL &&
+           JS_VALUE_GET_PTR((*at)->promise) != JS_VALUE_GET_PTR(promise))
+        at = &(*at)->same_slot;
+    if (at == NULL || *at == NULL)
         return;
-    *at = (*at)->next;
-    if (*at == NULL)
-        last_rejection = at;
+
+    struct rejection *entry = *at;
+    *at = entry->same_slot;
+    *entry->link = entry->next;
+    if (entry->next != NULL)
+        entry->next->link = entry->link;
+    else
+        last_rejection = entry->link;
+    rejection_count--;
+    JS_FreeValue(ctx, entry->promise);
+    JS_FreeValue(ctx, entry->reason);
+    free(entry);
 }
 
 static void on_rejection(JSContext *ctx, JSValueConst promise, JSValueConst reason, bool handled,
                          void *opaque)
 {
-    struct rejection *entry;
-
     (void)opaque;
-    if (handled) {
+    if (handled)
         forget_rejection(ctx, promise);
-        return;
-    }
-    entry = malloc(sizeof(*entry));
-    if (entry == NULL)
-        abort(); /* a failure that would go unreported is worse than a trap */
-    *entry = (struct rejection){NULL, JS_DupValue(ctx, promise), JS_DupValue(ctx, reason)};
-    *last_rejection = entry;
-    last_rejection = &entry->next;
+    else
+        keep_rejection(ctx, promise, reason);
 }
 
 /*

@@ -77,6 +77,56 @@ PLIM_API bool plim_result_timed_out(const plim_result *result);
 PLIM_API const char *plim_result_limit_reached(const plim_result *result);
 /**@}*/
 
+/** @name Projects */
+/**@{*/
+/** How it ended (of a module run too), and one sentence on why, which can quote the guest. */
+PLIM_API plim_outcome plim_result_outcome(const plim_result *result);
+PLIM_API plim_bytes plim_result_outcome_detail(const plim_result *result);
+
+/** A step that ran: what it wrote and how it ended. Borrowed from the result. */
+typedef struct plim_step {
+    plim_bytes command, out, err;
+    int32_t exit_code; /**< 124 with `timed_out` */
+    bool timed_out, out_truncated, err_truncated;
+    int64_t duration_ms;
+    const char *limit_reached; /**< as plim_result_limit_reached */
+} plim_step;
+
+/** A file that was brought back. Borrowed from the result. */
+typedef struct plim_artifact {
+    plim_bytes path, content;
+} plim_artifact;
+
+/** The steps that ran, in order; past the end all is zero or `""`. */
+PLIM_API size_t plim_result_step_count(const plim_result *result);
+PLIM_API plim_step plim_result_step(const plim_result *result, size_t index);
+/** The files brought back, in the order asked for; all zero past the end. */
+PLIM_API size_t plim_result_artifact_count(const plim_result *result);
+PLIM_API plim_artifact plim_result_artifact(const plim_result *result, size_t index);
+/** True when at least one byte of an artifact was dropped. */
+PLIM_API bool plim_result_artifacts_truncated(const plim_result *result);
+/**@}*/
+
+/** @name Modules */
+/**@{*/
+/** Outputs of one step of one row. */
+PLIM_API int32_t plim_result_width(const plim_result *result);
+/** One row for each row of the request, in order; none unless the outcome is COMPLETED. */
+PLIM_API size_t plim_result_row_count(const plim_result *result);
+/** `*status` >= 0: so many steps were completed, and `*values` are `*count` = width x status
+ * outputs, step by step; below 0: the row failed. Past the end all are 0 or NULL. Borrowed. */
+PLIM_API void plim_result_row(const plim_result *result, size_t index, int32_t *status,
+                              const double **values, size_t *count);
+/**@}*/
+
+/** @name Cells */
+/**@{*/
+/** The interpreter was started for this cell: nothing earlier exists in it. */
+PLIM_API bool plim_result_interpreter_started(const plim_result *result);
+/** It has ended: the next cell starts fresh. */
+PLIM_API bool plim_result_interpreter_ended(const plim_result *result);
+/**@}*/
+
 /** Release a result; NULL is allowed. */
 PLIM_API void plim_result_free(plim_result *result);
 

@@ -30,6 +30,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/run_ctx.h"
 #include "base/text.h"

@@ -1,6 +1,7 @@
 #include "base/base.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 void base_fd_close(int *fd)
@@ -20,6 +21,26 @@ void base_fd_occupy_standard(void)
             if (made != fd)
                 base_fd_close(&made);
         }
+}
+
+static uint64_t limit_before;
+
+uint64_t base_fd_limit_raise(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (limit.rlim_cur == before || setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return before;
+    limit_before = before;
+    return limit.rlim_cur;
+}
+
+uint64_t base_fd_limit_before(void)
+{
+    return limit_before;
 }
 
 bool base_write_all(int fd, plim_bytes bytes)

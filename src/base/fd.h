@@ -19,6 +19,16 @@ void base_fd_close(int *fd);
 void base_fd_occupy_standard(void);
 
 /*
+ * Raise the soft limit of descriptors to the hard one and return what holds now; 0 when it cannot
+ * be read. Once, before the program has threads. A program that is started later must not inherit
+ * it, for some look at every descriptor below their limit or keep them in fixed tables: whoever
+ * starts one gives it base_fd_limit_before, the soft limit as it was, or 0 when it was not raised.
+ * This pair mirrors a limit of the whole process, so it is process-wide too.
+ */
+uint64_t base_fd_limit_raise(void);
+uint64_t base_fd_limit_before(void);
+
+/*
  * Write everything to a blocking descriptor, through short writes and EINTR. False with errno set
  * otherwise. Raises SIGPIPE on pipes like write; sockets are written with MSG_NOSIGNAL.
  */

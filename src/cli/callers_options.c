@@ -36,6 +36,12 @@ static bool read_paid(const char *value, struct callers_options *out, plim_error
     return refuse(err, "--paid-seconds-per-day must be a whole number of 0 or more");
 }
 
+/* The registry is JSON, which has no other text. */
+static bool check_utf8(size_t flag, plim_bytes value, plim_error *err)
+{
+    return base_utf8_valid(value) || refuse(err, "--%s is not valid UTF-8", flags[flag].name);
+}
+
 static bool add_scope(const char *value, struct callers_options *out, plim_error *err)
 {
     if (out->scope_count == CALLERS_SCOPES_MAX)
@@ -72,9 +78,9 @@ static bool store_text(size_t flag, const char *value, struct callers_options *o
         return value[0] || refuse(err, "--file is empty");
     case CALLERS_INDEX_ID:
         out->id = registry_trim(plim_bytes_of(value));
-        return out->id.len || refuse(err, "--id is empty");
+        return (out->id.len || refuse(err, "--id is empty")) && check_utf8(flag, out->id, err);
     case CALLERS_INDEX_SCOPE:
-        return add_scope(value, out, err);
+        return check_utf8(flag, plim_bytes_of(value), err) && add_scope(value, out, err);
     case CALLERS_INDEX_PAID:
         return read_paid(value, out, err);
     }

@@ -40,19 +40,20 @@ enum {
 
 /* X(verb, arguments, how many operands, flags, what it does, more about it) */
 #define CLI_VERBS(X)                                                                               \
-    X(run, "FILE | - | -e CODE", 1,                                                                \
-      CLI_E | CLI_WHERE | CLI_GRANT | CLI_FLOOR | CLI_SOFTWARE | CLI_TIMEOUT | CLI_TRACE_ID |      \
-          CLI_JSON | CLI_PASS_EXIT,                                                                \
-      "run one snippet of JavaScript and print what it prints",                                    \
-      "FILE is read from disk, - from standard input. What the guest writes goes to stdout and "   \
+    X(run, "FILE | - | -e CODE | --step CMD FOLDER", 1,                                            \
+      CLI_E | CLI_STEP | CLI_ARTIFACT | CLI_OUT | CLI_WHERE | CLI_GRANT | CLI_FLOOR |              \
+          CLI_SOFTWARE | CLI_TIMEOUT | CLI_TRACE_ID | CLI_JSON | CLI_PASS_EXIT,                    \
+      "run one snippet of JavaScript, or one project, and print what it prints",                   \
+      "FILE is read from disk, - from standard input; a link or a special file below FOLDER is "   \
+      "refused. What the guest writes goes to stdout and "                                         \
       "stderr byte for byte; on a terminal, control characters other than tab and newline are "    \
       "replaced. The last line on stderr is ours: provider, tier, how the guest ended, duration, " \
       "what was cut and, from a daemon, the digest of the record that was checked.")               \
     X(describe, "", 0, CLI_WHERE | CLI_JSON,                                                       \
       "say which provider is chosen, its tier, what it runs and within which limits",              \
       "A provider of this process is started and its startup test is run first; a daemon states "  \
-      "what it proved at its start. Exit status 3 means that it would run nothing; the reason is " \
-      "on stderr.")                                                                                \
+      "what it proved at its start. Exit status 3 means that it would run nothing, 4 that no "     \
+      "description came; the reason is on stderr.")                                                \
     X(doctor, "", 0, CLI_JSON, "say which tiers this machine can offer, and on what evidence",     \
       "Starts the wasm provider and runs its startup test; looks at everything else without "      \
       "using it. Needs no network. Exit status 1 means that no tier can be offered.")              \

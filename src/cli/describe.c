@@ -116,7 +116,7 @@ int cli_describe(int argc, char **argv)
         plim_describe(sandbox, NULL, &info, &err) == PLIM_OK)
         status = options.json ? cli_print_json(info_json(info)) : print_text(info);
     else
-        status = cli_report_error(&err, options.json, false);
+        status = cli_report_error(&err, &options, "there is no description");
     plim_error_clear(&err);
     return status;
 }

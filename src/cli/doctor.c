@@ -126,12 +126,12 @@ static json_t *finding_json(const finding *found)
 
 static json_t *tier_json(const tier_row *row)
 {
-    json_t *object = finding_json(&row->found);
-    if (object &&
-        json_object_set_new(object, "tier", json_string(plim_tier_name(row->tier))) == 0 &&
-        json_object_set_new(object, "by", json_string(row->by)) == 0 &&
-        json_object_set_new(object, "offered", json_boolean(offered(row))) == 0 &&
-        json_object_set_new(object, "has_provider", json_boolean(row->has_provider)) == 0)
+    json_t *object = json_pack("{s:s, s:s, s:b, s:b}", "tier", plim_tier_name(row->tier), "by",
+                               row->by, "offered", offered(row), "has_provider", row->has_provider);
+    json_t *found = finding_json(&row->found);
+    bool whole = object && found && json_object_update(object, found) == 0;
+    json_decref(found);
+    if (whole)
         return object;
     json_decref(object);
     return NULL;

@@ -11,6 +11,13 @@
 /* X(bit, name, kind, member of cli_options, form of the value, help) */
 #define CLI_FLAGS(X)                                                                               \
     X(E, "e", TEXT, code, "CODE", "the code itself, instead of a file")                            \
+    X(STEP, "step", LIST, steps, "CMD",                                                            \
+      "run the regular files below FOLDER as a project: this shell command, and those of the "     \
+      "other flags of this name after it")                                                         \
+    X(ARTIFACT, "artifact", LIST, artifacts, "PATH",                                               \
+      "bring this file of the project back; several of these flags name several")                  \
+    X(OUT, "out", TEXT, out, "DIR",                                                                \
+      "write the artifacts below this folder; what is there already is not written over")          \
     X(PROVIDER, "provider", TEXT, provider, "NAME",                                                \
       "the provider that runs it; without this flag SANDBOX_PROVIDER decides, and if that is "     \
       "unset, nothing runs")                                                                       \
@@ -65,8 +72,8 @@ extern const cli_flag cli_flag_table[CLI_FLAG_COUNT];
 /* How texts write a flag: two dashes, or one before a single letter. */
 const char *cli_flag_dashes(const cli_flag *flag);
 
-/* More than the contract's 32 identities, so that the refusal comes from the contract. */
-enum { CLI_LIST_MAX = 64 };
+/* More than the contract's 100 artifacts, so that the refusal comes from the contract. */
+enum { CLI_LIST_MAX = 128 };
 
 typedef struct cli_list {
     plim_bytes items[CLI_LIST_MAX];
@@ -78,8 +85,8 @@ typedef struct cli_options {
     bool help;
     char *operand; /* NULL when there was none */
 
-    const char *code, *provider, *daemon, *ca_file, *floor, *grant, *trace_id;
-    cli_list software;
+    const char *code, *out, *provider, *daemon, *ca_file, *floor, *grant, *trace_id;
+    cli_list steps, artifacts, software;
     int64_t timeout_ms;
     bool insecure_http, json, pass_exit, markdown, settings_markdown;
 } cli_options;

@@ -33,6 +33,23 @@ int cli_usage_error(const char *verb, const char *format, ...)
     return CLI_EXIT_USAGE;
 }
 
+/* What is wrong with flags that are right one by one, or NULL. None of them is ever ignored. */
+static const char *contradiction(const cli_options *options)
+{
+    bool daemon = options->given & CLI_DAEMON;
+    if (daemon && (options->given & CLI_PROVIDER))
+        return "a daemon has its own provider: --daemon or --provider";
+    if (!daemon && (options->given & CLI_CA_FILE))
+        return "--ca-file is about a daemon, and there is no --daemon";
+    if (!daemon && (options->given & CLI_INSECURE_HTTP))
+        return "--insecure-http is about a daemon, and there is no --daemon";
+    if ((options->given & CLI_CA_FILE) && !options->ca_file[0])
+        return "--ca-file is empty";
+    if ((options->given & CLI_GRANT) && !options->grant[0])
+        return "--grant is empty";
+    return options->operand && !options->operand[0] ? "an argument is empty" : NULL;
+}
+
 bool cli_begin(int argc, char **argv, cli_options *out, int *status)
 {
     const cli_verb *verb = cli_verb_find(argv[0]);
@@ -41,13 +58,12 @@ bool cli_begin(int argc, char **argv, cli_options *out, int *status)
         *status = cli_usage_error(verb->name, "%s", plim_error_message(&err));
         return false;
     }
-    if (!out->help && (out->given & CLI_DAEMON) && (out->given & CLI_PROVIDER)) {
-        *status =
-            cli_usage_error(verb->name, "a daemon has its own provider: --daemon or --provider");
-        return false;
+    if (!out->help) {
+        const char *wrong = contradiction(out);
+        if (wrong)
+            *status = cli_usage_error(verb->name, "%s", wrong);
+        return !wrong;
     }
-    if (!out->help)
-        return true;
     _cleanup_buf_ base_buf text = BASE_BUF_INIT(65536);
     cli_verb_usage(verb, &text);
     *status = cli_print(&text);
@@ -92,6 +108,7 @@ int main(int argc, char **argv)
         return print_version();
     const cli_verb *verb = cli_verb_find(argv[1]);
     if (!verb)
-        return cli_usage_error("", "there is no verb \"%s\"", argv[1]);
+        return cli_usage_error("", "there is no %s \"%s\"", argv[1][0] == '-' ? "flag" : "verb",
+                               argv[1]);
     return verb->main(argc - 1, argv + 1);
 }

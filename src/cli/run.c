@@ -1,9 +1,14 @@
-/* `plimsoll run`: one snippet, what it printed, and one line about what it ran behind. */
+/* `plimsoll run`: one snippet or one project, what it printed, and one line about what it ran
+ * behind. */
 #include "cli/cli.h"
 
 #include "cli/interrupt.h"
-#include "cli/output.h"
+#include "cli/project.h"
+#include "cli/report.h"
 #include "cli/sandbox_of.h"
+
+/* The files of a project and where they stand, twice over. */
+enum { PROJECT_BYTES_MAX = 16 << 20 };
 
 /* ---- the request ---- */
 
@@ -48,148 +53,89 @@ static plim_software_rule rule_of(const cli_list *software)
     };
 }
 
-/* Run under a cancel handle that signals fire. */
-static bool run_cancellable(plim_sandbox *sandbox, const plim_javascript_request *request,
-                            plim_result **out, plim_error *err)
+static bool read_options(const cli_options *options, plim_run_options *out, plim_error *err)
 {
+    *out = (plim_run_options){.timeout_ms = options->timeout_ms,
+                              .software = rule_of(&options->software),
+                              .trace_id = plim_bytes_of(options->trace_id)};
+    if ((options->given & CLI_TRACE_ID) && !core_validate_trace_id(out->trace_id, err))
+        return false;
+    return read_floor(options, &out->minimum_isolation, err);
+}
+
+/* ---- running ---- */
+
+/* Run a request, of whichever kind is not NULL, under a cancel handle that signals fire. */
+static bool run_cancellable(const cli_options *options, const plim_javascript_request *snippet,
+                            const plim_project_request *project, plim_result **out, plim_error *err)
+{
+    _cleanup_(cli_sandbox_freep)
+    plim_sandbox *sandbox = NULL;
     _cleanup_(cli_cancel_freep)
     plim_cancel *cancel = plim_cancel_new();
     if (!cancel)
         return plim_refuse_nomem(err);
+    if (!cli_sandbox_open(options, &sandbox, err))
+        return false;
     cli_interrupt_arm(cancel);
-    bool answered = plim_run_javascript(sandbox, request, cancel, out, err) == PLIM_OK;
+    plim_status status = snippet ? plim_run_javascript(sandbox, snippet, cancel, out, err)
+                                 : plim_run_project(sandbox, project, cancel, out, err);
     cli_interrupt_disarm();
-    return answered;
+    return status == PLIM_OK;
 }
 
 static bool run_snippet(const cli_options *options, plim_result **out, plim_error *err)
 {
     _cleanup_buf_ base_buf file = BASE_BUF_INIT(PLIM_CODE_BYTES_MAX);
-    _cleanup_(cli_sandbox_freep)
-    plim_sandbox *sandbox = NULL;
-    plim_javascript_request request = {
-        .size = sizeof(request),
-        .options = {.timeout_ms = options->timeout_ms,
-                    .software = rule_of(&options->software),
-                    .trace_id = plim_bytes_of(options->trace_id)},
-        .grant_profile = plim_bytes_of(options->grant),
-    };
-    if ((options->given & CLI_TRACE_ID) && !core_validate_trace_id(request.options.trace_id, err))
-        return false;
-    return read_floor(options, &request.options.minimum_isolation, err) &&
+    plim_javascript_request request = {.size = sizeof(request),
+                                       .grant_profile = plim_bytes_of(options->grant)};
+    return read_options(options, &request.options, err) &&
            read_code(options, &file, &request.code, err) &&
-           cli_sandbox_open(options, &sandbox, err) && run_cancellable(sandbox, &request, out, err);
+           run_cancellable(options, &request, NULL, out, err);
 }
 
-/* ---- the answer ---- */
-
-static json_t *result_json(const plim_result *result)
+static bool run_project(const cli_options *options, plim_result **out, plim_error *err)
 {
-    json_t *object = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:i, s:b, s:s, s:I, s:I, s:b, s:b}", "status", "ok", "provider",
-        plim_result_provider(result), "isolation", plim_result_isolation(result), "environment",
-        plim_result_environment(result), "software_identity", plim_result_software_identity(result),
-        "exit_code", (int)plim_result_exit_code(result), "timed_out", plim_result_timed_out(result),
-        "limit_reached", plim_result_limit_reached(result), "duration_ms",
-        (json_int_t)plim_result_duration_ms(result), "duration_ns",
-        (json_int_t)plim_result_duration_ns(result), "stdout_truncated",
-        plim_result_stdout_truncated(result), "stderr_truncated",
-        plim_result_stderr_truncated(result));
-    const plim_record *record = plim_result_record(result);
-    if (object &&
-        (!record || json_object_set_new(object, "record_sha256",
-                                        json_string(plim_record_record_sha256(record))) == 0) &&
-        cli_json_set_bytes(object, "stdout", plim_result_stdout(result)) &&
-        cli_json_set_bytes(object, "stderr", plim_result_stderr(result)))
-        return object;
-    json_decref(object);
+    _cleanup_(base_arena_freep)
+    base_arena *arena = base_arena_new(PROJECT_BYTES_MAX);
+    plim_project_request request = {.size = sizeof(request),
+                                    .steps = options->steps.items,
+                                    .step_count = options->steps.count,
+                                    .artifacts = options->artifacts.items,
+                                    .artifact_count = options->artifacts.count,
+                                    .grant_profile = plim_bytes_of(options->grant)};
+    if (!arena)
+        return plim_refuse_nomem(err);
+    return read_options(options, &request.options, err) &&
+           cli_project_read(options->operand, arena, &request, err) &&
+           run_cancellable(options, NULL, &request, out, err);
+}
+
+/* ---- the verb ---- */
+
+/* Why the command line says nothing that can be run; NULL when it does. */
+static const char *what_is_wrong(const cli_options *options)
+{
+    bool has_code = options->given & CLI_E, is_project = options->given & CLI_STEP;
+    if ((options->given & (CLI_ARTIFACT | CLI_OUT)) && !is_project)
+        return "--artifact and --out are for projects: --step says what one does";
+    if (!(options->given & CLI_ARTIFACT) != !(options->given & CLI_OUT))
+        return "--artifact says what to bring back, --out where to write it: both or neither";
+    if (is_project && (has_code || !options->operand))
+        return "a project is a folder: --step CMD FOLDER";
+    if (has_code && options->operand)
+        return "-e and a file are one source too many";
+    if (!has_code && !options->operand)
+        return "a file, - or -e CODE says what to run";
     return NULL;
 }
 
-/* Pass one stream on. False: it was not written in full, and that was said. */
-static bool pass_on(int fd, const char *name, plim_bytes bytes)
+static bool run(const cli_options *options, int *out_folder, plim_result **out, plim_error *err)
 {
-    if (cli_write(fd, bytes))
-        return true;
-    cli_say("cannot write to %s: %s", name, base_errno_text(errno));
-    return false;
-}
-
-static bool ends_inside_line(plim_bytes bytes)
-{
-    return bytes.len && bytes.data[bytes.len - 1] != '\n';
-}
-
-/* Our line starts at the left, whatever the guest left before it. */
-static const char *line_break(const plim_result *result, bool json)
-{
-    bool one_terminal = isatty(STDOUT_FILENO) && isatty(STDERR_FILENO);
-    plim_bytes err = plim_result_stderr(result);
-    bool inside = ends_inside_line(err) ||
-                  (err.len == 0 && one_terminal && ends_inside_line(plim_result_stdout(result)));
-    return inside && !json ? "\n" : "";
-}
-
-static void add_ending(base_buf *line, const plim_result *result)
-{
-    if (plim_result_timed_out(result))
-        base_buf_add_text(line, "timed out");
-    else
-        base_buf_printf(line, "exit code %d", (int)plim_result_exit_code(result));
-}
-
-static void add_duration(base_buf *line, const plim_result *result)
-{
-    int64_t ns = plim_result_duration_ns(result);
-    if (ns > 0 && ns < 10 * BASE_NS_PER_MS)
-        base_buf_printf(line, ", %.1f ms", (double)ns / (double)BASE_NS_PER_MS);
-    else
-        base_buf_printf(line, ", %" PRId64 " ms", plim_result_duration_ms(result));
-}
-
-static void say_summary(const plim_result *result, bool json)
-{
-    _cleanup_buf_ base_buf line = BASE_BUF_INIT(1024);
-    base_buf_printf(&line, "%splimsoll: provider %s, tier %s, ", line_break(result, json),
-                    plim_result_provider(result), plim_result_isolation(result));
-    add_ending(&line, result);
-    add_duration(&line, result);
-    if (plim_result_limit_reached(result)[0])
-        base_buf_printf(&line, ", limit reached: %s", plim_result_limit_reached(result));
-    if (plim_result_stdout_truncated(result))
-        base_buf_add_text(&line, ", stdout truncated");
-    if (plim_result_stderr_truncated(result))
-        base_buf_add_text(&line, ", stderr truncated");
-    if (plim_result_record(result))
-        base_buf_printf(&line, ", record %s",
-                        plim_record_record_sha256(plim_result_record(result)));
-    base_buf_add_byte(&line, '\n');
-    bool written = cli_write(STDERR_FILENO, base_buf_bytes(&line));
-    (void)written; /* there is no other place to say so */
-}
-
-static int exit_of(const plim_result *result, bool delivered, bool pass_exit)
-{
-    if (pass_exit && plim_result_timed_out(result))
-        return CLI_PASSED_TIMED_OUT;
-    int code = plim_result_exit_code(result);
-    if (code == 0 && !plim_result_timed_out(result))
-        return delivered ? CLI_EXIT_OK : CLI_EXIT_OTHERWISE;
-    return pass_exit ? code : CLI_EXIT_OTHERWISE;
-}
-
-static int report_result(const plim_result *result, const cli_options *options)
-{
-    bool delivered;
-    if (options->json) {
-        delivered = cli_print_json(result_json(result)) == 0;
-    } else {
-        bool out = pass_on(STDOUT_FILENO, "stdout", plim_result_stdout(result));
-        bool err = pass_on(STDERR_FILENO, "stderr", plim_result_stderr(result));
-        delivered = out && err;
-    }
-    say_summary(result, options->json);
-    return exit_of(result, delivered, options->pass_exit);
+    if ((options->given & CLI_OUT) && !cli_project_open_out(options->out, out_folder, err))
+        return false;
+    return options->given & CLI_STEP ? run_project(options, out, err)
+                                     : run_snippet(options, out, err);
 }
 
 int cli_run(int argc, char **argv)
@@ -198,16 +144,16 @@ int cli_run(int argc, char **argv)
     int status;
     if (!cli_begin(argc, argv, &options, &status))
         return status;
-    bool has_code = options.given & CLI_E;
-    if (has_code == (options.operand != NULL))
-        return cli_usage_error("run", has_code ? "-e and a file are one source too many"
-                                               : "a file, - or -e CODE says what to run");
+    const char *wrong = what_is_wrong(&options);
+    if (wrong)
+        return cli_usage_error("run", "%s", wrong);
     plim_error err = PLIM_ERROR_INIT;
+    _cleanup_fd_ int out_folder = -1;
     _cleanup_(cli_result_freep)
     plim_result *result = NULL;
-    status = run_snippet(&options, &result, &err)
-                 ? report_result(result, &options)
-                 : cli_report_error(&err, options.json, options.pass_exit);
+    status = run(&options, &out_folder, &result, &err)
+                 ? cli_report_result(result, &options, out_folder)
+                 : cli_report_error(&err, &options, "the code may have run");
     plim_error_clear(&err);
     return status;
 }

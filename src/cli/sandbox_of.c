@@ -36,27 +36,38 @@ bool cli_sandbox_open(const cli_options *options, plim_sandbox **out, plim_error
     return open_local(options->provider, out, err);
 }
 
-static json_t *error_json(const plim_error *err)
+/* What to do about it on the command line, where the message does not say that yet. */
+static const char *advice(const plim_error *err, const cli_options *options)
 {
-    const char *reason = plim_not_dispatched_name(plim_error_not_dispatched(err));
-    return json_pack("{s:s, s:s, s:o, s:o, s:b}", "status",
-                     plim_status_name(plim_error_status(err)), "code", plim_error_code(err),
-                     "message", cli_json_text(plim_bytes_of(plim_error_message(err))),
-                     "not_dispatched", reason[0] ? json_string(reason) : json_null(),
-                     "may_have_run", plim_may_have_run(err));
+    bool remote = options->given & CLI_DAEMON;
+    if (!remote && plim_error_status(err) == PLIM_E_DISABLED)
+        return ", or give --provider wasm";
+    if (remote && strcmp(plim_error_code(err), "unauthenticated") == 0 &&
+        core_lookup_environment(NULL, "PLIMSOLL_CALLER_TOKEN").len == 0)
+        return "; PLIMSOLL_CALLER_TOKEN is not set";
+    return "";
 }
 
-int cli_report_error(const plim_error *err, bool json, bool pass_exit)
+static json_t *error_json(const plim_error *err, const char *message)
 {
-    if (plim_may_have_run(err))
-        cli_say("the code may have run (%s): %s", plim_error_code(err), plim_error_message(err));
-    else
-        cli_say("nothing ran (%s): %s%s", plim_not_dispatched_name(plim_error_not_dispatched(err)),
-                plim_error_message(err),
-                plim_error_status(err) == PLIM_E_DISABLED ? ", or give --provider wasm" : "");
-    if (json)
-        (void)cli_print_json(error_json(err)); /* the exit status tells more than a lost line */
-    if (plim_may_have_run(err))
-        return pass_exit ? CLI_PASSED_MAY_HAVE_RUN : CLI_EXIT_MAY_HAVE_RUN;
-    return pass_exit ? CLI_PASSED_NOTHING_RAN : CLI_EXIT_NOTHING_RAN;
+    const char *reason = plim_not_dispatched_name(plim_error_not_dispatched(err));
+    return json_pack(
+        "{s:s, s:s, s:o, s:o, s:b}", "status", plim_status_name(plim_error_status(err)), "code",
+        plim_error_code(err), "message", cli_json_text(plim_bytes_of(message)), "not_dispatched",
+        reason[0] ? json_string(reason) : json_null(), "may_have_run", plim_may_have_run(err));
+}
+
+int cli_report_error(const plim_error *err, const cli_options *options, const char *unmarked)
+{
+    bool may_have_run = plim_may_have_run(err);
+    const char *reason = plim_not_dispatched_name(plim_error_not_dispatched(err));
+    char message[PLIM_ERROR_MESSAGE_MAX + 64];
+    snprintf(message, sizeof(message), "%s%s", plim_error_message(err), advice(err, options));
+    cli_say("%s (%s): %s", may_have_run ? unmarked : "nothing ran",
+            may_have_run ? plim_error_code(err) : reason, message);
+    if (options->json) /* the exit status tells more than a lost line */
+        (void)cli_print_json(error_json(err, message));
+    if (may_have_run)
+        return options->pass_exit ? CLI_PASSED_MAY_HAVE_RUN : CLI_EXIT_MAY_HAVE_RUN;
+    return options->pass_exit ? CLI_PASSED_NOTHING_RAN : CLI_EXIT_NOTHING_RAN;
 }

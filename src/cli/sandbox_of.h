@@ -12,7 +12,10 @@ BASE_CLEANUP_FN(plim_cancel, plim_cancel_free, cli_cancel_freep)
 /* Open what the CLI_WHERE flags say; without any, the provider that the environment names. */
 bool cli_sandbox_open(const cli_options *options, plim_sandbox **out, plim_error *err);
 
-/* Say an error as the last line on stderr or, with `json`, also on stdout. The exit status. */
-int cli_report_error(const plim_error *err, bool json, bool pass_exit);
+/*
+ * Say an error as the last line on stderr and, with --json, also on stdout. `unmarked` is what can
+ * be said of one that carries no promise that nothing ran. The exit status.
+ */
+int cli_report_error(const plim_error *err, const cli_options *options, const char *unmarked);
 
 #endif

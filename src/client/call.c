@@ -100,3 +100,20 @@ client_call_outcome client_call(client *self, const char *procedure, plim_bytes 
         err->http_status = answer->status;
     return outcome;
 }
+
+/* ---- the caller's log ---- */
+
+void client_log_call(const client *self, const char *procedure, int64_t started_ns,
+                     const plim_error *err)
+{
+    char text[PLIM_ERROR_MESSAGE_MAX + 128];
+    if (!self->log)
+        return;
+    int64_t took_ms = (base_monotonic_ns() - started_ns) / BASE_NS_PER_MS;
+    if (plim_error_status(err) == PLIM_OK)
+        snprintf(text, sizeof(text), "%s: answered after %" PRId64 " ms", procedure, took_ms);
+    else
+        snprintf(text, sizeof(text), "%s: %s after %" PRId64 " ms: %s", procedure,
+                 plim_status_name(plim_error_status(err)), took_ms, plim_error_message(err));
+    self->log(self->log_ctx, text);
+}

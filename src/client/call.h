@@ -16,7 +16,14 @@ struct client {
     char *token; /* wiped when freed; NULL for none */
     size_t token_size;
     int64_t timeout_ms;
+    plim_recorder recorder; /* `record` is NULL without one */
+    plim_log_fn *log;       /* NULL for none */
+    void *log_ctx;
 };
+
+/* Tell the log how a call that began at `started_ns` went; `err` is not set when it went well. */
+void client_log_call(const client *self, const char *procedure, int64_t started_ns,
+                     const plim_error *err);
 
 typedef enum {
     CLIENT_CALL_ANSWERED, /* a bound success; the answer's body is the message */

@@ -1,8 +1,8 @@
 /*
  * The door of the client layer: a daemon as a sandbox. A request is sent at most once, and an
  * answer is believed only after its record was checked against the request as sent. A client is
- * shared by any number of threads; requests, results and errors belong to one. Nothing here logs,
- * and neither token nor request appears in an error.
+ * shared by any number of threads; requests, results and errors belong to one. Neither token nor
+ * request appears in an error or in what the caller's log is told.
  */
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
@@ -24,11 +24,16 @@ bool client_new(const plim_client_options *options, client **out, plim_error *er
 void client_free(client *self);
 
 /*
- * Validate, send, check. True: `*out` is the result and has its record. False: `*out` is NULL, or
- * with code data_loss what came back, without a record. `*out` must be NULL before.
+ * Validate, send, check, record. True: `*out` is the result and has its record. False: `*out` is
+ * NULL, or with code data_loss what came back, without a record, or with PLIM_E_NOT_RECORDED the
+ * checked result. `*out` must be NULL before.
  */
 bool client_run(client *self, const core_request *request, const run_ctx *ctx, plim_result **out,
                 plim_error *err);
+
+/* The same for a binary RunRequest, sent exactly as given. */
+bool client_exchange(client *self, plim_bytes request, const run_ctx *ctx, plim_result **out,
+                     plim_error *err);
 
 /*
  * What the daemon says of itself now. `out->provider` is static: "unknown" for a provider that this

@@ -10,7 +10,8 @@
 struct client_conn {
     CURLM *multi;
     CURL *easy;
-    curl_socket_t fd; /* of the connection that was made */
+    curl_socket_t fd;             /* of the connection that was made */
+    char detail[CURL_ERROR_SIZE]; /* libcurl's own words about a failure */
 
     /* what libcurl waits for while it connects */
     struct pollfd watched[RUN_CTX_POLL_MAX];
@@ -136,6 +137,7 @@ static bool set_options(client_conn *conn, const client_url *url, const char *ca
     bool set = true;
 #define SET(option, value) (set = set && curl_easy_setopt(easy, (option), (value)) == CURLE_OK)
     SET(CURLOPT_URL, url->origin);
+    SET(CURLOPT_ERRORBUFFER, conn->detail);
     SET(CURLOPT_CONNECT_ONLY, 1L);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
     SET(CURLOPT_PROXY, ""); /* not even one that the environment names */
@@ -220,6 +222,22 @@ static bool unreachable(plim_error *err, const client_url *url, const char *why)
                        "cannot connect to %s: %s", url->authority, why);
 }
 
+/* What stood in the way: the system's word where it has one, else libcurl's, the exact one first.
+ */
+static bool refused(plim_error *err, const client_url *url, const client_conn *conn, CURLcode code)
+{
+    long number = 0;
+    const char *why = conn->detail[0] ? conn->detail : curl_easy_strerror(code);
+    if (code == CURLE_COULDNT_CONNECT &&
+        curl_easy_getinfo(conn->easy, CURLINFO_OS_ERRNO, &number) == CURLE_OK && number)
+        why = base_errno_text((int)number);
+    if (code != CURLE_SSL_CONNECT_ERROR)
+        return unreachable(err, url, why);
+    char handshake[CURL_ERROR_SIZE + 64];
+    snprintf(handshake, sizeof(handshake), "the TLS handshake failed (%s)", why);
+    return unreachable(err, url, handshake);
+}
+
 static bool too_late(plim_error *err, const client_url *url)
 {
     return plim_refuse(err, PLIM_E_REQUEST_TIMEOUT, PLIM_CODE_DEADLINE_EXCEEDED,
@@ -242,7 +260,7 @@ static bool outcome(client_conn *conn, const client_url *url, plim_error *err)
         return plim_refuse_nomem(err);
     if (code == CURLE_OPERATION_TIMEDOUT)
         return too_late(err, url);
-    return code == CURLE_OK || unreachable(err, url, curl_easy_strerror(code));
+    return code == CURLE_OK || refused(err, url, conn, code);
 }
 
 static bool connect_within(client_conn *conn, const client_url *url, const char *ca_file,

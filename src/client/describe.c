@@ -72,7 +72,7 @@ static void read_description(const wire_describe_response *in, core_description 
     copy_text(out->policy, sizeof(out->policy), in->policy);
 }
 
-bool client_describe(client *self, const run_ctx *ctx, core_description *out, plim_error *err)
+static bool describe(client *self, const run_ctx *ctx, core_description *out, plim_error *err)
 {
     _cleanup_(base_arena_freep)
     base_arena *arena = base_arena_new(DESCRIBE_BYTES_MAX);
@@ -95,4 +95,14 @@ bool client_describe(client *self, const run_ctx *ctx, core_description *out, pl
     return plim_refuse(err, PLIM_E_PROTOCOL_MISMATCH, PLIM_CODE_UNIMPLEMENTED, PLIM_ND_PROTOCOL,
                        "the daemon speaks protocol %" PRIu32 ", this client %d", response->protocol,
                        WIRE_PROTOCOL);
+}
+
+bool client_describe(client *self, const run_ctx *ctx, core_description *out, plim_error *err)
+{
+    plim_error local = PLIM_ERROR_INIT;
+    int64_t started_ns = base_monotonic_ns();
+    bool good = describe(self, ctx, out, &local);
+    client_log_call(self, "Describe", started_ns, &local);
+    plim_error_move(err, &local);
+    return good;
 }

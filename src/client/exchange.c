@@ -3,7 +3,7 @@
  * request may be one that no daemon would serve, so it is described as it stands and not validated
  * first.
  */
-#include "client/client.h"
+#include "client/exchange.h"
 
 enum { EXCHANGE_BYTES_MAX = 160 * 1024 * 1024 };
 
@@ -83,7 +83,7 @@ static plim_software_rule rule_of(const wire_software_rule *in)
     return (plim_software_rule){mode, in->identities, in->n_identities};
 }
 
-static bool describe_request(base_arena *arena, plim_bytes bytes, record_request *out,
+bool client_describe_request(base_arena *arena, plim_bytes bytes, record_request *out,
                              plim_error *err)
 {
     const wire_run_request *in = wire_decode(arena, WIRE_PROTO, WIRE_TYPE(run_request), bytes, err);
@@ -134,7 +134,7 @@ plim_status plim_request_digest(plim_bytes request, char out[PLIM_DIGEST_HEX_SIZ
     out[0] = '\0';
     if (!arena)
         return PLIM_E_NOMEM;
-    if (!describe_request(arena, request, &facts, &err))
+    if (!client_describe_request(arena, request, &facts, &err))
         return plim_error_status(&err);
     return record_request_digest(&facts, out) ? PLIM_OK : PLIM_E_NOMEM;
 }
@@ -179,7 +179,7 @@ static bool check_exchange(plim_bytes request, plim_bytes response, plim_record 
     char sha256[BASE_SHA256_HEX + 1];
     if (!arena)
         return plim_refuse_nomem(err);
-    if (!describe_request(arena, request, &facts, err))
+    if (!client_describe_request(arena, request, &facts, err))
         return false;
     _cleanup_(core_result_freep)
     plim_result *result = read_response(arena, response, &message, err);
@@ -194,16 +194,58 @@ static bool check_exchange(plim_bytes request, plim_bytes response, plim_record 
     return record_check(&facts, sha256, result, record, NULL, err) && hand_over(record, out, err);
 }
 
+/* The place in a chain is not for this check, but there must be one. */
+static bool check_unanswered(plim_bytes request, plim_bytes bytes, plim_record **out,
+                             plim_error *err)
+{
+    _cleanup_(base_arena_freep)
+    base_arena *arena = base_arena_new(EXCHANGE_BYTES_MAX);
+    record_request facts;
+    char sha256[BASE_SHA256_HEX + 1];
+    if (!arena)
+        return plim_refuse_nomem(err);
+    if (!client_describe_request(arena, request, &facts, err))
+        return false;
+    const wire_run_record *message =
+        wire_decode(arena, WIRE_PROTO, WIRE_TYPE(run_record), bytes, err);
+    if (!message)
+        return false;
+    const plim_record *record = wire_read_record(arena, message);
+    if (!record || !record_request_digest(&facts, sha256))
+        return plim_refuse_nomem(err);
+    record_chain own = {record->session, record->sequence - 1, record->previous_sha256};
+    if (!record_check_unanswered(&facts, sha256, record, &own, err))
+        return false;
+    if (!record->session[0] || record->sequence == 0)
+        return plim_fail(err, PLIM_E_CHAIN, PLIM_CODE_DATA_LOSS,
+                         "the record of an unanswered call names no call of a session");
+    return hand_over(record, out, err);
+}
+
+/* Whatever failed here, the exchange has been: no mark of a decoder or an allocation counts. */
+static plim_status unmarked(bool good, plim_error *local, plim_error *err)
+{
+    plim_status status = good ? PLIM_OK : plim_error_status(local);
+    if (good)
+        plim_error_clear(err);
+    else
+        plim_fail(err, status, (plim_code)local->code, "%s", plim_error_message(local));
+    plim_error_clear(local);
+    return status;
+}
+
 plim_status plim_check_exchange(plim_bytes request, plim_bytes response, plim_record **out,
                                 plim_error *err)
 {
     plim_error local = PLIM_ERROR_INIT;
     *out = NULL;
-    if (check_exchange(request, response, out, &local))
-        return PLIM_OK;
-    /* Whatever failed here, the exchange has been: no mark of a decoder or an allocation counts. */
-    plim_status status = plim_error_status(&local);
-    plim_fail(err, status, (plim_code)local.code, "%s", plim_error_message(&local));
-    plim_error_clear(&local);
-    return status;
+    return unmarked(check_exchange(request, response, out, &local), &local, err);
+}
+
+plim_status plim_check_unanswered(plim_bytes request, plim_bytes record, plim_record **out,
+                                  plim_error *err)
+{
+    plim_error local = PLIM_ERROR_INIT;
+    *out = NULL;
+    return unmarked(check_unanswered(request, record, out, &local), &local, err);
 }

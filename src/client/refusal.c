@@ -4,6 +4,10 @@
 
 enum { DETAILS_BYTES_MAX = 1 << 20 };
 
+/* A daemon's errors stay far below. What is larger is not read: a tree of 32 MiB of the smallest
+ * JSON would take gigabytes. */
+enum { READ_BYTES_MAX = 1 << 20 };
+
 /* What the details of an answer state, the first of each kind. */
 typedef struct claims {
     base_arena *arena;
@@ -181,7 +185,7 @@ static void clean_message(plim_bytes text, plim_bytes secret, char out[MESSAGE_R
 /* ---- the whole ---- */
 
 /* Keep what the claims add; too little memory loses details, never a mark's absence. */
-static void attach(plim_error *err, const claims *stated, bool bound)
+static void attach(plim_error *err, const claims *stated, bool bound, plim_bytes secret)
 {
     if (bound && !stated->end && !stated->record)
         return;
@@ -191,7 +195,7 @@ static void attach(plim_error *err, const claims *stated, bool bound)
     details->answer_not_bound = !bound;
     details->session_end = stated->end;
     char detail[MESSAGE_ROOM];
-    clean_message(stated->end_detail, (plim_bytes){NULL, 0}, detail);
+    clean_message(stated->end_detail, secret, detail);
     details->session_end_detail = detail[0] ? base_strdup(detail) : NULL;
     base_arena *arena = stated->record ? base_arena_new(DETAILS_BYTES_MAX) : NULL;
     details->unanswered = arena ? record_dup(arena, stated->record) : NULL;
@@ -211,13 +215,15 @@ static void read_details(claims *into, const json_t *body)
 bool client_read_refusal(const client_answer *answer, bool bound, plim_bytes secret,
                          plim_error *err)
 {
-    /* One mark too many is a defect, one too few is not: with no memory for details, none counts.
-     */
+    /* One mark too many is a defect, one too few is not: of details that cannot be read, none
+     * counts. */
+    bool readable = answer->body.len <= READ_BYTES_MAX;
     _cleanup_(base_arena_freep)
-    base_arena *arena = base_arena_new(DETAILS_BYTES_MAX);
+    base_arena *arena = readable ? base_arena_new(DETAILS_BYTES_MAX) : NULL;
     claims stated = {.arena = arena};
-    json_t *body = json_loadb(answer->body.len ? answer->body.data : "", answer->body.len,
-                              JSON_REJECT_DUPLICATES, NULL);
+    json_t *body = readable ? json_loadb(answer->body.len ? answer->body.data : "",
+                                         answer->body.len, JSON_REJECT_DUPLICATES, NULL)
+                            : NULL;
     if (bound)
         read_details(&stated, body);
     if (bound && arena && !stated.dispatch_stated)
@@ -230,7 +236,8 @@ bool client_read_refusal(const client_answer *answer, bool bound, plim_bytes sec
     char message[MESSAGE_ROOM];
     clean_message(text_of(body, "message"), secret, message);
     if (!message[0])
-        snprintf(message, sizeof(message), "HTTP %d", answer->status);
+        snprintf(message, sizeof(message), "HTTP %d and no message; is a daemon at this address?",
+                 answer->status);
     json_decref(body);
 
     plim_status status = class_of(code, stated.mark, stated.end != PLIM_SESSION_OPEN);
@@ -240,6 +247,6 @@ bool client_read_refusal(const client_answer *answer, bool bound, plim_bytes sec
         plim_fail(err, status, code, "%s", message);
     if (err)
         err->http_status = answer->status;
-    attach(err, &stated, bound);
+    attach(err, &stated, bound, secret);
     return false;
 }

@@ -154,7 +154,7 @@ bool client_url_parse(base_arena *arena, plim_bytes text, bool insecure_http, cl
     if (!out->tls && !out->loopback && !insecure_http)
         return plim_refuse(err, PLIM_E_INSECURE_HTTP, PLIM_CODE_INVALID_ARGUMENT, PLIM_ND_REQUEST,
                            "cleartext http goes to this machine only; use https, or allow it with "
-                           "insecure_http");
+                           "insecure_http (--insecure-http)");
     out->authority = base_arena_text(arena, in.authority);
     out->path = base_arena_text(arena, in.path);
     out->origin = base_arena_printf(arena, "%s://%.*s/", out->tls ? "https" : "http",

@@ -114,6 +114,21 @@ bool core_gate_ready(core_gate *gate, const run_ctx *ctx, plim_error *err)
     return true;
 }
 
+/*
+ * A caller that is gone, or waits no longer, is told so first: what its leaving broke off inside a
+ * provider is no fault of it. A mark stands, whatever the reason for it.
+ */
+static void name_departure(const run_ctx *ctx, plim_error *err)
+{
+    run_ctx now = run_ctx_until(ctx, 0);
+    if (!err || err->code != PLIM_CODE_INTERNAL || err->not_dispatched != PLIM_ND_NONE)
+        return;
+    if (run_ctx_poll(&now, NULL, 0) == RUN_CANCELED)
+        core_fail_gone(err, RUN_CANCELED);
+    else if (base_monotonic_ns() >= ctx->deadline_ns)
+        core_fail_gone(err, RUN_DEADLINE);
+}
+
 bool core_gate_dispatch(core_gate *gate, const core_request *request, plim_bytes principal,
                         const run_ctx *ctx, plim_result **out, bool *dispatched, plim_error *err)
 {
@@ -130,6 +145,8 @@ bool core_gate_dispatch(core_gate *gate, const core_request *request, plim_bytes
     admitted.slot = slot;
     bool answered = gate->provider->ops->run(gate->provider, &admitted, principal, ctx, out, err);
     core_slot_release(slot);
+    if (!answered)
+        name_departure(ctx, err);
     return answered;
 }
 

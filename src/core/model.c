@@ -135,3 +135,69 @@ const char *plim_result_limit_reached(const plim_result *result)
 {
     return result->limit_reached;
 }
+
+plim_outcome plim_result_outcome(const plim_result *result)
+{
+    return result->outcome;
+}
+
+plim_bytes plim_result_outcome_detail(const plim_result *result)
+{
+    return result->outcome_detail;
+}
+
+size_t plim_result_step_count(const plim_result *result)
+{
+    return result->step_count;
+}
+
+plim_step plim_result_step(const plim_result *result, size_t index)
+{
+    return index < result->step_count ? result->steps[index] : (plim_step){.limit_reached = ""};
+}
+
+size_t plim_result_artifact_count(const plim_result *result)
+{
+    return result->artifact_count;
+}
+
+plim_artifact plim_result_artifact(const plim_result *result, size_t index)
+{
+    return index < result->artifact_count ? result->artifacts[index]
+                                          : (plim_artifact){{NULL, 0}, {NULL, 0}};
+}
+
+bool plim_result_artifacts_truncated(const plim_result *result)
+{
+    return result->artifacts_truncated;
+}
+
+int32_t plim_result_width(const plim_result *result)
+{
+    return result->width;
+}
+
+size_t plim_result_row_count(const plim_result *result)
+{
+    return result->row_count;
+}
+
+void plim_result_row(const plim_result *result, size_t index, int32_t *status,
+                     const double **values, size_t *count)
+{
+    const core_module_row none = {0, NULL, 0};
+    const core_module_row *row = index < result->row_count ? &result->rows[index] : &none;
+    *status = row->status;
+    *values = row->outputs;
+    *count = row->count;
+}
+
+bool plim_result_interpreter_started(const plim_result *result)
+{
+    return result->interpreter_started;
+}
+
+bool plim_result_interpreter_ended(const plim_result *result)
+{
+    return result->interpreter_ended;
+}

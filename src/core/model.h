@@ -28,17 +28,9 @@ bool core_read_sized(void *to, size_t size, const void *from, plim_error *err) P
 /* The grant profile a request names, or no bytes. */
 plim_bytes core_request_grant_profile(const core_request *request);
 
-typedef struct core_step_result {
-    plim_bytes command, out, err;
-    int32_t exit_code;
-    bool timed_out, out_truncated, err_truncated;
-    int64_t duration_ms;
-    const char *limit_reached;
-} core_step_result;
-
-typedef struct core_artifact {
-    plim_bytes path, content;
-} core_artifact;
+/* What the public accessors give out is what a result holds. */
+typedef plim_step core_step_result;
+typedef plim_artifact core_artifact;
 
 /* status >= 0: completed steps, with `count` = width x status outputs, step-major; < 0: the row
  * failed. */

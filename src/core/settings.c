@@ -66,6 +66,16 @@ static bool read_int(const core_setting *setting, plim_bytes value, int64_t *out
     return true;
 }
 
+/* A bound of processors that is none in a provider's units is refused, not rounded to none. */
+static bool read_number(const core_setting *setting, plim_bytes value, double *out, plim_error *err)
+{
+    static const double least = 0.001, most = 1e6;
+    if (!base_parse_number(value, out))
+        return refuse_value(err, setting, value, "a finite number");
+    return *out == 0 || (*out >= least && *out <= most) ||
+           refuse_value(err, setting, value, setting->range_text);
+}
+
 static bool read_tier(const core_setting *setting, plim_bytes value, plim_tier *out,
                       plim_error *err)
 {
@@ -132,8 +142,7 @@ static bool read_value(const core_setting *setting, plim_bytes value, plim_bytes
     case CORE_SETTING_INT:
         return read_int(setting, value, member, err);
     case CORE_SETTING_NUMBER:
-        return (base_parse_number(value, member) && *(double *)member >= 0) ||
-               refuse_value(err, setting, value, "a finite number of 0 or more");
+        return read_number(setting, value, member, err);
     case CORE_SETTING_BOOL:
         return base_parse_bool(value, member) ||
                refuse_value(err, setting, value, "0 or 1, false or true");

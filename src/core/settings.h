@@ -27,6 +27,9 @@ typedef enum {
  * alone. */
 typedef enum { CORE_SCOPE_SANDBOX, CORE_SCOPE_DAEMON, CORE_SCOPE_TOOL } core_setting_scope;
 
+/* As many MiB as have a number of bytes: more would wrap, and a bound of 0 bytes is none. */
+#define CORE_MIB_MAX (INT64_MAX >> 20)
+
 /*
  * X(scope, field, name, kind, least, most, default text, range text, who honours it, help)
  * The rows stand in the order in which the daemon reports faults in them. The default text of an
@@ -35,16 +38,16 @@ typedef enum { CORE_SCOPE_SANDBOX, CORE_SCOPE_DAEMON, CORE_SCOPE_TOOL } core_set
 #define CORE_SETTINGS(X)                                                                           \
     X(SANDBOX, provider, "SANDBOX_PROVIDER", NAME, 0, 0, "unset = disabled",                       \
       "disabled, wasm, docker", "all", "Which provider runs code. Unset, nothing runs.")           \
-    X(SANDBOX, memory_mb, "SANDBOX_MEMORY_MB", INT, 0, INT64_MAX,                                  \
-      "0 = provider's (wasm, docker: 256)", ">= 0", "wasm, docker",                                \
+    X(SANDBOX, memory_mb, "SANDBOX_MEMORY_MB", INT, 0, CORE_MIB_MAX,                               \
+      "0 = provider's (wasm, docker: 256)", "0-8796093022207", "wasm, docker",                     \
       "Memory of one run in MiB. wasm: at least the engine's own memory and 4 MiB more; above "    \
       "4096 counts as 4096.")                                                                      \
-    X(SANDBOX, cpus, "SANDBOX_CPUS", NUMBER, 0, 0, "0 = provider's (docker: 1)", ">= 0",           \
-      "docker; wasm refuses a value above 0", "Processors of one run.")                            \
+    X(SANDBOX, cpus, "SANDBOX_CPUS", NUMBER, 0, 0, "0 = provider's (docker: 1)",                   \
+      "0, or 0.001 to 1000000", "docker; wasm refuses a value above 0", "Processors of one run.")  \
     X(SANDBOX, pids, "SANDBOX_PIDS", INT, 0, INT64_MAX, "0 = provider's (docker: 256)", ">= 0",    \
       "docker; wasm refuses a value above 0", "Processes of one run.")                             \
-    X(SANDBOX, disk_mb, "SANDBOX_DISK_MB", INT, 0, INT64_MAX, "0 = provider's", ">= 0",            \
-      "docker; wasm refuses a value above 0",                                                      \
+    X(SANDBOX, disk_mb, "SANDBOX_DISK_MB", INT, 0, CORE_MIB_MAX, "0 = provider's",                 \
+      "0-8796093022207", "docker; wasm refuses a value above 0",                                   \
       "Writable disk of one run in MiB, all its writable mounts together.")                        \
     X(SANDBOX, wasm_fresh_process, "SANDBOX_WASM_FRESH_PROCESS", BOOL, 0, 0, "0", "0, 1", "wasm",  \
       "A process of its own for every run, instead of a restored snapshot in a used one.")         \
@@ -88,9 +91,9 @@ typedef enum { CORE_SCOPE_SANDBOX, CORE_SCOPE_DAEMON, CORE_SCOPE_TOOL } core_set
       "half of the maximum, at least 1", "0-maximum; 0 = no cap", "daemon",                        \
       "Runs in flight of one caller.")                                                             \
     X(SANDBOX, rate_per_min, "SANDBOX_RATE_PER_MIN", INT, 0, INT32_MAX, "30",                      \
-      ">= 0; 0 = no limit", "daemon", "Sustained starts a minute of one caller.")                  \
-    X(SANDBOX, rate_burst, "SANDBOX_RATE_BURST", INT, 0, INT32_MAX, "= rate", ">= 0; 0 = rate",    \
-      "daemon", "Starts of one caller at once.")                                                   \
+      "0-2147483647; 0 = no limit", "daemon", "Sustained starts a minute of one caller.")          \
+    X(SANDBOX, rate_burst, "SANDBOX_RATE_BURST", INT, 0, INT32_MAX, "= rate",                      \
+      "0-2147483647; 0 = rate", "daemon", "Starts of one caller at once.")                         \
     X(SANDBOX, total_memory_mb, "SANDBOX_TOTAL_MEMORY_MB", INT, 0, INT64_MAX, "0 = none", ">= 0",  \
       "all",                                                                                       \
       "Memory of all runs together in MiB: lowers the number of runs in flight to what fits.")     \

@@ -22,5 +22,5 @@ size_t daemon_bind_refusal(const http_request *req, int status,
 {
     _Static_assert((int)RPC_BIND_HEADERS_MAX <= (int)HTTP_REFUSAL_HEADERS_MAX, "room for binding");
     (void)data;
-    return rpc_bind(req, status, out);
+    return rpc_bind_refusal(req, status, out);
 }

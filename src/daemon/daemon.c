@@ -4,7 +4,6 @@
 #include "daemon/state.h"
 
 #include <signal.h>
-#include <sys/resource.h>
 
 enum { EXIT_CANNOT = 1, EXIT_ARGUMENT = 2, REFERENCE_BYTES_MAX = 64 * 1024 };
 
@@ -38,18 +37,12 @@ static int refuse_arguments(int argc, char **argv)
 
 /* ---- step 2: descriptors and the log ---- */
 
-/* Raise the soft limit to the hard one. Half of it is for connections, the other half for runs; 0
- * when the limit cannot be read. */
+/* Half of the raised limit is for connections, the other half for runs; 0 when it cannot be read.
+ */
 static int64_t connections_of_limit(void)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return 0;
-    rlim_t before = limit.rlim_cur;
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-        limit.rlim_cur = before;
-    return limit.rlim_cur / 2 < INT32_MAX ? (int64_t)(limit.rlim_cur / 2) : INT32_MAX;
+    uint64_t limit = base_fd_limit_raise();
+    return limit / 2 < INT32_MAX ? (int64_t)(limit / 2) : INT32_MAX;
 }
 
 static void open_log(void)
@@ -102,9 +95,9 @@ int daemon_main(int argc, char **argv, const daemon_program *program)
     daemon.connections_max = connections_of_limit();
     open_log();
     daemon_warn_unknown(environ);
-    bool clean = run(&daemon);
+    bool served = run(&daemon);
     release(&daemon);
-    if (clean)
+    if (served)
         base_log(BASE_LOG_INFO, "plimsolld stopped");
-    return clean ? EXIT_SUCCESS : EXIT_CANNOT;
+    return served && !daemon.listener_failed ? EXIT_SUCCESS : EXIT_CANNOT;
 }

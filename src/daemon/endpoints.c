@@ -48,7 +48,10 @@ static void on_rpc(http_request *req, void *data)
 
 http_handler daemon_rpc_handler(daemon_state *daemon)
 {
-    return (http_handler){.on_request = on_rpc, .on_refusal = daemon_bind_refusal, .data = daemon};
+    return (http_handler){.on_request = on_rpc,
+                          .on_refusal = daemon_bind_refusal,
+                          .on_failed = daemon_on_listener_failed,
+                          .data = daemon};
 }
 
 /* ---- metrics listener ---- */
@@ -84,6 +87,8 @@ static void on_metrics(http_request *req, void *data)
 
 http_handler daemon_metrics_handler(daemon_state *daemon)
 {
-    return (http_handler){
-        .on_request = on_metrics, .on_refusal = daemon_bind_refusal, .data = daemon};
+    return (http_handler){.on_request = on_metrics,
+                          .on_refusal = daemon_bind_refusal,
+                          .on_failed = daemon_on_listener_failed,
+                          .data = daemon};
 }

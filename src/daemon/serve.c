@@ -25,12 +25,31 @@ static void give_signals_back(daemon_state *daemon)
     uv_close((uv_handle_t *)&daemon->terminate, NULL);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+/* Once, whatever asks for it first. */
+static void begin_drain(daemon_state *daemon)
 {
-    daemon_state *daemon = handle->data;
-    (void)number;
+    if (daemon->draining)
+        return;
+    daemon->draining = true;
     give_signals_back(daemon);
     http_listener_drain(daemon->rpc, daemon->program->drain_ms, on_drained, daemon);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    (void)number;
+    begin_drain(handle->data);
+}
+
+void daemon_on_listener_failed(http_listener *listener, const char *why, void *data)
+{
+    daemon_state *daemon = data;
+    base_log(BASE_LOG_ERROR, "a listener failed; plimsolld stops serving",
+             LOG_STR("listener", listener == daemon->metrics ? "metrics" : "rpc"),
+             LOG_STR("addr", http_listener_address(listener)), LOG_STR("error", why));
+    /* One that fails while a signal's drain is under way changes nothing about why it stops. */
+    daemon->listener_failed |= !daemon->draining;
+    begin_drain(daemon);
 }
 
 static bool take_signals(daemon_state *daemon, plim_error *err)

@@ -39,6 +39,8 @@ typedef struct daemon_state {
     daemon_recheck recheck;
 
     uv_signal_t interrupt, terminate;
+    bool draining;        /* the loop's: calls in flight end, no new ones begin */
+    bool listener_failed; /* that is why */
 } daemon_state;
 
 /* startup.c: everything before the loop, in the order of the contract. False: `err` names what is
@@ -50,7 +52,11 @@ bool daemon_make_procedures(daemon_state *daemon, plim_error *err);
 http_handler daemon_rpc_handler(daemon_state *daemon);
 http_handler daemon_metrics_handler(daemon_state *daemon);
 
-/* serve.c: run the loop until a signal has drained it. */
+/* serve.c: the http_handler.on_failed of every listener. A daemon that is deaf on one of its ports
+ * must not look alive: it drains and ends, so that what supervises it starts another. */
+void daemon_on_listener_failed(http_listener *listener, const char *why, void *data);
+
+/* serve.c: run the loop until a signal, or a listener's failure, has drained it. */
 bool daemon_serve(daemon_state *daemon, plim_error *err);
 
 #endif

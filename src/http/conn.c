@@ -1,6 +1,7 @@
 #include "http/conn.h"
 
 #include <netinet/in.h>
+#include <poll.h>
 
 #include "http/tls.h"
 
@@ -80,6 +81,15 @@ void http_conn_linger(http_conn *conn)
         return;
     conn->lingering = true;
     conn->linger_until = INT64_MAX; /* the answer's time still holds until it is flushed */
+}
+
+bool http_conn_peer_left(const http_conn *conn)
+{
+    uv_os_fd_t fd;
+    if (uv_fileno((const uv_handle_t *)&conn->tcp, &fd) != 0)
+        return true;
+    struct pollfd peer = {.fd = fd, .events = POLLRDHUP};
+    return poll(&peer, 1, 0) == 1;
 }
 
 void http_conn_drain(http_conn *conn)

@@ -71,6 +71,9 @@ void http_conn_settle(http_conn *conn);
 /* Everything was said and given to server->out: close once it has been received. */
 void http_conn_linger(http_conn *conn);
 
+/* Has the peer closed its side? For a connection that is not being read, which would tell. */
+bool http_conn_peer_left(const http_conn *conn);
+
 /* Begin to drain, and close if nothing is in flight. */
 void http_conn_drain(http_conn *conn);
 

@@ -417,6 +417,22 @@ static void h1_eof(http_conn *conn)
 
 /* ---- time ---- */
 
+/* While a connection is not read, for its client has sent too much ahead, it is asked this often
+ * whether that client is still there. */
+enum { PEER_LOOK_MS = 1000 };
+
+/* The next time to look at the peer of a request that is being served; INT64_MAX for none. */
+static int64_t look_at_peer(http_conn *conn, int64_t now)
+{
+    h1 *self = conn->state;
+    if (!self->req || h1_wants_input(conn) || http_request_canceled(self->req))
+        return INT64_MAX;
+    if (!http_conn_peer_left(conn))
+        return now + PEER_LOOK_MS;
+    http_request_cancel(self->req);
+    return INT64_MAX;
+}
+
 static int64_t h1_tick(http_conn *conn, int64_t now)
 {
     h1 *self = conn->state;
@@ -436,7 +452,8 @@ static int64_t h1_tick(http_conn *conn, int64_t now)
     }
     if (deadline <= now)
         conn->broken = true;
-    return deadline;
+    int64_t look = look_at_peer(conn, now);
+    return look < deadline ? look : deadline;
 }
 
 static void h1_drain(http_conn *conn)

@@ -78,20 +78,32 @@ static int select_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
     return SSL_TLSEXT_ERR_OK;
 }
 
+/* The oldest error of the queue is the cause; what libraries above it add says less. */
+static const char *ssl_reason(void)
+{
+    unsigned long code = ERR_peek_error();
+    if (ERR_SYSTEM_ERROR(code))
+        return base_errno_text(ERR_GET_REASON(code));
+    bool no_pem = ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
+    if (no_pem || ERR_GET_LIB(code) == ERR_LIB_OSSL_DECODER)
+        return "the file holds none in PEM form";
+    const char *reason = ERR_reason_error_string(code);
+    return reason ? reason : "failed";
+}
+
 static bool fail_ssl(plim_error *err, const char *what, const char *file)
 {
-    unsigned long code = ERR_peek_last_error();
-    const char *reason = code ? ERR_reason_error_string(code) : NULL;
     plim_refuse(err, PLIM_E_INVALID_OPTION, PLIM_CODE_INVALID_ARGUMENT, PLIM_ND_REQUEST,
-                "TLS: %s %s: %s", what, file, reason ? reason : "failed");
+                "TLS: %s %s: %s", what, file, ssl_reason());
     ERR_clear_error();
     return false;
 }
 
 /* A key under a passphrase is refused, not asked about: there is nobody at a terminal. */
-static int no_passphrase(char *out, int size, int for_writing, void *arg)
+static int no_passphrase(char *out, int size, int for_writing, void *asked)
 {
-    (void)for_writing, (void)arg;
+    (void)for_writing;
+    *(bool *)asked = true;
     if (size > 0)
         out[0] = '\0';
     return -1;
@@ -99,7 +111,6 @@ static int no_passphrase(char *out, int size, int for_writing, void *arg)
 
 static bool configure(SSL_CTX *ssl)
 {
-    SSL_CTX_set_default_passwd_cb(ssl, no_passphrase);
     SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
@@ -110,6 +121,25 @@ static bool configure(SSL_CTX *ssl)
     return SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) && SSL_CTX_set_num_tickets(ssl, 0) &&
            /* what HTTP/2 allows over TLS 1.2 (RFC 9113 9.2.2): ephemeral keys, AEAD */
            SSL_CTX_set_cipher_list(ssl, "ECDHE+AESGCM:ECDHE+CHACHA20");
+}
+
+/* Load the pair and see that it is one. */
+static bool load_pair(SSL_CTX *ssl, const char *cert_file, const char *key_file, plim_error *err)
+{
+    bool asked = false;
+    SSL_CTX_set_default_passwd_cb(ssl, no_passphrase);
+    SSL_CTX_set_default_passwd_cb_userdata(ssl, &asked);
+    if (SSL_CTX_use_certificate_chain_file(ssl, cert_file) != 1)
+        return fail_ssl(err, "cannot load the certificate", cert_file);
+    if (SSL_CTX_use_PrivateKey_file(ssl, key_file, SSL_FILETYPE_PEM) != 1)
+        return fail_ssl(err,
+                        asked ? "the key is under a passphrase, and there is nobody to ask for it:"
+                              : "cannot load the key, or it does not match the certificate:",
+                        key_file);
+    if (SSL_CTX_check_private_key(ssl) != 1)
+        return fail_ssl(err, "the certificate does not match the key", key_file);
+    SSL_CTX_set_default_passwd_cb_userdata(ssl, NULL);
+    return true;
 }
 
 http_tls_context *http_tls_context_new(const char *cert_file, const char *key_file, plim_error *err)
@@ -124,12 +154,8 @@ http_tls_context *http_tls_context_new(const char *cert_file, const char *key_fi
     bool ok = context->bio && context->ssl && configure(context->ssl);
     if (!ok)
         fail_ssl(err, "cannot set up", "the library");
-    else if (SSL_CTX_use_certificate_chain_file(context->ssl, cert_file) != 1)
-        ok = fail_ssl(err, "cannot load the certificate", cert_file);
-    else if (SSL_CTX_use_PrivateKey_file(context->ssl, key_file, SSL_FILETYPE_PEM) != 1)
-        ok = fail_ssl(err, "cannot load the key, or it does not match the certificate:", key_file);
-    else if (SSL_CTX_check_private_key(context->ssl) != 1)
-        ok = fail_ssl(err, "the certificate does not match the key", key_file);
+    else
+        ok = load_pair(context->ssl, cert_file, key_file, err);
     if (!ok) {
         http_tls_context_free(context);
         return NULL;

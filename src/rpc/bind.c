@@ -26,3 +26,8 @@ size_t rpc_bind(const http_request *req, int status, http_header out[RPC_BIND_HE
                                      status == 404 ? PLIM_LIT("unsupported") : PLIM_LIT("request")};
     return count;
 }
+
+size_t rpc_bind_refusal(const http_request *req, int status, http_header out[RPC_BIND_HEADERS_MAX])
+{
+    return rpc_bind(req, status == 500 ? 200 : status, out);
+}

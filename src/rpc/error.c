@@ -92,11 +92,13 @@ static bool add_status(const plim_error *err, plim_bytes message, const struct d
     return !out->failed;
 }
 
+/* Spaces at the ends too: a header's value has none there. */
 static void add_percent_encoded(base_buf *out, plim_bytes text)
 {
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.data[i];
-        if (c < 0x20 || c > 0x7E || c == '%')
+        bool at_end = i == 0 || i + 1 == text.len;
+        if (c < 0x20 || c > 0x7E || c == '%' || (c == ' ' && at_end))
             base_buf_printf(out, "%%%02X", c);
         else
             base_buf_add_byte(out, (char)c);

@@ -87,11 +87,15 @@ bool rpc_take(rpc_server *server, http_request *req);
 
 /*
  * What binds an answer to its request: the headers that every answer written outside a method has
- * (health checks, unknown paths, http_handler.on_refusal). `req` may be NULL. Fills `out` and
- * returns how many. Values are borrowed from `req`.
+ * (health checks, unknown paths). `req` may be NULL. Fills `out` and returns how many. Values are
+ * borrowed from `req`.
  */
 enum { RPC_BIND_HEADERS_MAX = 2 };
 size_t rpc_bind(const http_request *req, int status, http_header out[RPC_BIND_HEADERS_MAX]);
+
+/* The same for http_handler.on_refusal: a 500 there stands in for an answer that a method gave, and
+ * so says nothing of what ran. */
+size_t rpc_bind_refusal(const http_request *req, int status, http_header out[RPC_BIND_HEADERS_MAX]);
 
 /* ---- a call, for its method ---- */
 

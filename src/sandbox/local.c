@@ -8,9 +8,13 @@
 typedef struct local_backend {
     sandbox_backend base;
     core_gate *gate;
-    pthread_mutex_t mutex; /* guards `ready` and makes the startup test run once */
-    bool ready;
+    pthread_mutex_t mutex; /* guards what is below */
+    bool ready;            /* the last startup test passed */
+    bool testing;          /* one is under way; others wait for it */
 } local_backend;
+
+/* How soon a caller that waits for another's startup test looks again. */
+enum { LOOK_MS = 5 };
 
 /* ---- opening ---- */
 
@@ -79,14 +83,40 @@ static void local_free(sandbox_backend *base)
 
 /* ---- readiness ---- */
 
-static bool make_ready(local_backend *backend, const run_ctx *ctx, bool again, plim_error *err)
+/* Is there something to test, and nobody at it? Then it is the caller's to do. */
+static bool take_test(local_backend *backend, bool again, bool *passed)
 {
     pthread_mutex_lock(&backend->mutex);
-    if (again || !backend->ready)
-        backend->ready = core_gate_ready(backend->gate, ctx, err);
-    bool ready = backend->ready;
+    *passed = backend->ready && !again;
+    bool taken = !*passed && !backend->testing;
+    backend->testing |= taken;
+    pthread_mutex_unlock(&backend->mutex);
+    return taken;
+}
+
+static bool run_test(local_backend *backend, const run_ctx *ctx, plim_error *err)
+{
+    bool ready = core_gate_ready(backend->gate, ctx, err);
+    pthread_mutex_lock(&backend->mutex);
+    backend->ready = ready;
+    backend->testing = false;
     pthread_mutex_unlock(&backend->mutex);
     return ready;
+}
+
+/* One startup test at a time, as it may take a minute; whoever waits for another's can leave. */
+static bool make_ready(local_backend *backend, const run_ctx *ctx, bool again, plim_error *err)
+{
+    bool passed;
+    while (!take_test(backend, again, &passed)) {
+        if (passed)
+            return true;
+        run_ctx pause = run_ctx_until(ctx, base_deadline_after_ms(LOOK_MS));
+        run_wait wait = run_ctx_poll(&pause, NULL, 0);
+        if (wait != RUN_DEADLINE || base_monotonic_ns() >= ctx->deadline_ns)
+            return core_refuse_gone(err, wait);
+    }
+    return run_test(backend, ctx, err);
 }
 
 static bool local_ready(sandbox_backend *base, const run_ctx *ctx, plim_error *err)
@@ -121,6 +151,14 @@ static bool local_run(sandbox_backend *base, const core_request *request, const 
     return core_gate_run(backend->gate, request, (plim_bytes){NULL, 0}, ctx, out, err);
 }
 
+/* A stored request is a message to a daemon; here is none that would answer with a record. */
+static bool local_exchange(sandbox_backend *base, plim_bytes request, const run_ctx *ctx,
+                           plim_result **out, plim_error *err)
+{
+    (void)base, (void)request, (void)ctx, (void)out;
+    return core_refuse_unsupported(err, "an exchange of messages needs a daemon");
+}
+
 static bool local_describe(sandbox_backend *base, const run_ctx *ctx, core_description *out,
                            plim_error *err)
 {
@@ -133,6 +171,7 @@ static const sandbox_backend_ops local_ops = {
     .free = local_free,
     .ready = local_ready,
     .run = local_run,
+    .exchange = local_exchange,
     .describe = local_describe,
 };
 

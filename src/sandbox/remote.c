@@ -34,10 +34,17 @@ static bool remote_run(sandbox_backend *base, const core_request *request, const
     return client_run(((remote_backend *)base)->client, request, ctx, out, err);
 }
 
+static bool remote_exchange(sandbox_backend *base, plim_bytes request, const run_ctx *ctx,
+                            plim_result **out, plim_error *err)
+{
+    return client_exchange(((remote_backend *)base)->client, request, ctx, out, err);
+}
+
 static const sandbox_backend_ops remote_ops = {
     .free = remote_free,
     .ready = remote_ready,
     .run = remote_run,
+    .exchange = remote_exchange,
     .describe = remote_describe,
 };
 

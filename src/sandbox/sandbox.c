@@ -135,6 +135,16 @@ DEFINE_RUN(javascript, JAVASCRIPT)
 DEFINE_RUN(project, PROJECT)
 DEFINE_RUN(module, MODULE)
 
+plim_status plim_exchange(plim_sandbox *sandbox, plim_bytes request, plim_cancel *cancel,
+                          plim_result **out, plim_error *err)
+{
+    plim_error local = PLIM_ERROR_INIT;
+    run_ctx ctx = context_of(cancel);
+    *out = NULL;
+    return status_of(sandbox->backend->ops->exchange(sandbox->backend, request, &ctx, out, &local),
+                     &local, err);
+}
+
 /* ---- describing ---- */
 
 static bool describe(plim_sandbox *sandbox, const run_ctx *ctx, plim_info **out, plim_error *err)

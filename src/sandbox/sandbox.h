@@ -19,6 +19,9 @@ typedef struct sandbox_backend_ops {
     bool (*ready)(sandbox_backend *backend, const run_ctx *ctx, plim_error *err);
     bool (*run)(sandbox_backend *backend, const core_request *request, const run_ctx *ctx,
                 plim_result **out, plim_error *err);
+    /* A binary RunRequest, exactly as given. */
+    bool (*exchange)(sandbox_backend *backend, plim_bytes request, const run_ctx *ctx,
+                     plim_result **out, plim_error *err);
     bool (*describe)(sandbox_backend *backend, const run_ctx *ctx, core_description *out,
                      plim_error *err);
 } sandbox_backend_ops;

@@ -74,10 +74,8 @@ bool wire_list_refused(const wire_field *field, size_t most, plim_error *err);
 /* The shortest decimal text that reads back as `value`, which is finite; "-0" for negative zero. */
 bool wire_number_add(base_buf *out, double value);
 
-/* Is all of `text` a number of the JSON grammar? */
-bool wire_number_valid(plim_bytes text);
-
-/* The value of a valid number; false when it is too large for a double. */
+/* The value of a number that base_json_number_valid accepts; false when it is too large for a
+ * double. */
 bool wire_number_read(plim_bytes text, double *out);
 
 /* The value of a valid number that is an integer ("2", "2.0", "20e-1") as sign and magnitude; false

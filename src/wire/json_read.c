@@ -4,8 +4,6 @@
  */
 #include "wire/internal.h"
 
-#include "wire/json_lex.h"
-
 #include <float.h>
 #include <math.h>
 
@@ -13,13 +11,26 @@
 enum { NAMES_BYTES_MAX = 32 * 1024 * 1024 };
 
 struct reader {
-    wire_json_lexer lexer;
+    base_json_lexer lexer;
     base_arena *arena;
     base_buf elements; /* of the lists being read, the innermost on top */
     base_buf names;    /* of members that no field wants, of the objects being read, likewise */
     unsigned depth;
     plim_error *err;
 };
+
+/* The characters of a string token: itself, or a copy in the arena. False when memory is out. */
+static bool text_of(base_arena *arena, const base_json_token *token, plim_bytes *out)
+{
+    *out = token->text;
+    if (!token->escaped)
+        return true;
+    char *to = base_arena_alloc(arena, token->text.len, 1);
+    if (!to)
+        return false;
+    *out = (plim_bytes){to, base_json_unescape(token, to)};
+    return true;
+}
 
 static bool syntax(struct reader *r, const char *expected)
 {
@@ -34,44 +45,44 @@ static bool misfit(struct reader *r, const wire_field *field, const char *what)
 }
 
 /* Take the next token, which must be of `kind`. */
-static bool expect(struct reader *r, wire_json_kind kind, const char *expected)
+static bool expect(struct reader *r, base_json_kind kind, const char *expected)
 {
-    wire_json_token token;
-    return wire_json_next(&r->lexer, &token) == kind || syntax(r, expected);
+    base_json_token token;
+    return base_json_next(&r->lexer, &token) == kind || syntax(r, expected);
 }
 
 /* After an element: true and `*more` for a comma, true for the end of the array or object. */
-static bool more_elements(struct reader *r, wire_json_kind end, bool *more)
+static bool more_elements(struct reader *r, base_json_kind end, bool *more)
 {
-    wire_json_token token;
-    wire_json_kind kind = wire_json_next(&r->lexer, &token);
-    *more = kind == WIRE_JSON_COMMA;
+    base_json_token token;
+    base_json_kind kind = base_json_next(&r->lexer, &token);
+    *more = kind == BASE_JSON_COMMA;
     return *more || kind == end || syntax(r, "expected a comma or the end");
 }
 
 /* Take the bracket that opens an array or object; `*empty` when its end follows, which is taken
  * too.
  */
-static bool open_nest(struct reader *r, wire_json_kind end, bool *empty)
+static bool open_nest(struct reader *r, base_json_kind end, bool *empty)
 {
-    wire_json_token token;
-    if (wire_json_next(&r->lexer, &token) == WIRE_JSON_BAD)
+    base_json_token token;
+    if (base_json_next(&r->lexer, &token) == BASE_JSON_BAD)
         return syntax(r, "");
     if (++r->depth > WIRE_DEPTH_MAX)
         return wire_malformed(r->err, "JSON nests deeper than %d", WIRE_DEPTH_MAX);
-    *empty = wire_json_peek(&r->lexer) == end;
-    return !*empty || wire_json_next(&r->lexer, &token) == end;
+    *empty = base_json_peek(&r->lexer) == end;
+    return !*empty || base_json_next(&r->lexer, &token) == end;
 }
 
 /* Take a member's name and the colon after it. */
 static bool take_name(struct reader *r, plim_bytes *out)
 {
-    wire_json_token token;
-    if (wire_json_next(&r->lexer, &token) != WIRE_JSON_STRING)
+    base_json_token token;
+    if (base_json_next(&r->lexer, &token) != BASE_JSON_STRING)
         return syntax(r, "expected a member's name");
-    if (!wire_json_text(r->arena, &token, out))
+    if (!text_of(r->arena, &token, out))
         return plim_refuse_nomem(r->err);
-    return expect(r, WIRE_JSON_COLON, "expected a colon");
+    return expect(r, BASE_JSON_COLON, "expected a colon");
 }
 
 /* ---- members that no field wants: well-formed JSON with distinct names, and that is all ---- */
@@ -105,7 +116,7 @@ static bool drop_names(struct reader *r, size_t start)
 
 static bool skip_value(struct reader *r);
 
-static bool skip_elements(struct reader *r, wire_json_kind end)
+static bool skip_elements(struct reader *r, base_json_kind end)
 {
     bool empty = false;
     size_t start = r->names.len;
@@ -113,7 +124,7 @@ static bool skip_elements(struct reader *r, wire_json_kind end)
         return false;
     for (bool more = !empty; more;) {
         plim_bytes name = {NULL, 0};
-        if (end == WIRE_JSON_OBJECT_END && (!take_name(r, &name) || !keep_name(r, name)))
+        if (end == BASE_JSON_OBJECT_END && (!take_name(r, &name) || !keep_name(r, name)))
             return false;
         if (!skip_value(r) || !more_elements(r, end, &more))
             return false;
@@ -124,18 +135,18 @@ static bool skip_elements(struct reader *r, wire_json_kind end)
 
 static bool skip_value(struct reader *r)
 {
-    wire_json_token token;
-    switch (wire_json_peek(&r->lexer)) {
-    case WIRE_JSON_OBJECT:
-        return skip_elements(r, WIRE_JSON_OBJECT_END);
-    case WIRE_JSON_ARRAY:
-        return skip_elements(r, WIRE_JSON_ARRAY_END);
-    case WIRE_JSON_STRING:
-    case WIRE_JSON_NUMBER:
-    case WIRE_JSON_TRUE:
-    case WIRE_JSON_FALSE:
-    case WIRE_JSON_NULL:
-        return wire_json_next(&r->lexer, &token) != WIRE_JSON_BAD || syntax(r, "");
+    base_json_token token;
+    switch (base_json_peek(&r->lexer)) {
+    case BASE_JSON_OBJECT:
+        return skip_elements(r, BASE_JSON_OBJECT_END);
+    case BASE_JSON_ARRAY:
+        return skip_elements(r, BASE_JSON_ARRAY_END);
+    case BASE_JSON_STRING:
+    case BASE_JSON_NUMBER:
+    case BASE_JSON_TRUE:
+    case BASE_JSON_FALSE:
+    case BASE_JSON_NULL:
+        return base_json_next(&r->lexer, &token) != BASE_JSON_BAD || syntax(r, "");
     default:
         return syntax(r, "expected a value");
     }
@@ -144,10 +155,10 @@ static bool skip_value(struct reader *r)
 /* Is the token a number, perhaps in a string? Its escapes are undone already, as in all that
  * follow.
  */
-static bool is_number(const wire_json_token *token)
+static bool is_number(const base_json_token *token)
 {
-    return token->kind == WIRE_JSON_NUMBER ||
-           (token->kind == WIRE_JSON_STRING && wire_number_valid(token->text));
+    return token->kind == BASE_JSON_NUMBER ||
+           (token->kind == BASE_JSON_STRING && base_json_number_valid(token->text));
 }
 
 static bool is_signed(const wire_field *field)
@@ -163,7 +174,7 @@ static bool is_signed(const wire_field *field)
     }
 }
 
-static bool read_integer(struct reader *r, const wire_field *field, const wire_json_token *token,
+static bool read_integer(struct reader *r, const wire_field *field, const base_json_token *token,
                          void *value)
 {
     bool negative;
@@ -195,12 +206,12 @@ static bool special_number(plim_bytes text, double *out)
     return true;
 }
 
-static bool read_floating(struct reader *r, const wire_field *field, const wire_json_token *token,
+static bool read_floating(struct reader *r, const wire_field *field, const base_json_token *token,
                           void *value)
 {
     double number;
     bool is_float = field->type == PROTOBUF_C_TYPE_FLOAT;
-    bool special = token->kind == WIRE_JSON_STRING && special_number(token->text, &number);
+    bool special = token->kind == BASE_JSON_STRING && special_number(token->text, &number);
     if (!special && !is_number(token))
         return misfit(r, field, "a number");
     if (!special &&
@@ -215,12 +226,12 @@ static bool read_floating(struct reader *r, const wire_field *field, const wire_
     return true;
 }
 
-static bool read_enum(struct reader *r, const wire_field *field, const wire_json_token *token,
+static bool read_enum(struct reader *r, const wire_field *field, const base_json_token *token,
                       void *value)
 {
-    if (token->kind == WIRE_JSON_NUMBER)
+    if (token->kind == BASE_JSON_NUMBER)
         return read_integer(r, field, token, value);
-    if (token->kind != WIRE_JSON_STRING)
+    if (token->kind != BASE_JSON_STRING)
         return misfit(r, field, "the name or number of an enum value");
     const ProtobufCEnumDescriptor *names = field->descriptor;
     for (unsigned i = 0; i < names->n_value_names; i++) {
@@ -232,11 +243,11 @@ static bool read_enum(struct reader *r, const wire_field *field, const wire_json
     return misfit(r, field, "a known name of an enum value");
 }
 
-static bool read_text(struct reader *r, const wire_field *field, const wire_json_token *token,
+static bool read_text(struct reader *r, const wire_field *field, const base_json_token *token,
                       plim_bytes *out)
 {
     plim_bytes text = token->text;
-    if (token->kind != WIRE_JSON_STRING)
+    if (token->kind != BASE_JSON_STRING)
         return misfit(r, field, "a string");
     if (field->type == PROTOBUF_C_TYPE_STRING) {
         *out = text;
@@ -249,12 +260,12 @@ static bool read_text(struct reader *r, const wire_field *field, const wire_json
     return wire_base64_decode(text, bytes, &out->len) || misfit(r, field, "base64");
 }
 
-static bool read_bool(struct reader *r, const wire_field *field, const wire_json_token *token,
+static bool read_bool(struct reader *r, const wire_field *field, const base_json_token *token,
                       void *value)
 {
-    if (token->kind != WIRE_JSON_TRUE && token->kind != WIRE_JSON_FALSE)
+    if (token->kind != BASE_JSON_TRUE && token->kind != BASE_JSON_FALSE)
         return misfit(r, field, "true or false");
-    wire_store(field, value, token->kind == WIRE_JSON_TRUE);
+    wire_store(field, value, token->kind == BASE_JSON_TRUE);
     return true;
 }
 
@@ -268,14 +279,14 @@ static bool read_value(struct reader *r, const wire_field *field, void *value)
         if (!made)
             return plim_refuse_nomem(r->err);
         memcpy(value, &made, sizeof(made));
-        if (wire_json_peek(&r->lexer) != WIRE_JSON_OBJECT)
+        if (base_json_peek(&r->lexer) != BASE_JSON_OBJECT)
             return misfit(r, field, "an object");
         return read_message(r, field->descriptor, made);
     }
-    wire_json_token token;
-    if (wire_json_next(&r->lexer, &token) == WIRE_JSON_BAD)
+    base_json_token token;
+    if (base_json_next(&r->lexer, &token) == BASE_JSON_BAD)
         return syntax(r, "");
-    if (!wire_json_text(r->arena, &token, &token.text))
+    if (!text_of(r->arena, &token, &token.text))
         return plim_refuse_nomem(r->err);
     switch (field->type) {
     case PROTOBUF_C_TYPE_STRING:
@@ -296,10 +307,10 @@ static bool read_value(struct reader *r, const wire_field *field, void *value)
 static bool read_list(struct reader *r, const wire_type *type, const wire_field *field,
                       void *message)
 {
-    if (wire_json_peek(&r->lexer) != WIRE_JSON_ARRAY)
+    if (base_json_peek(&r->lexer) != BASE_JSON_ARRAY)
         return misfit(r, field, "an array");
     bool empty = false;
-    if (!open_nest(r, WIRE_JSON_ARRAY_END, &empty))
+    if (!open_nest(r, BASE_JSON_ARRAY_END, &empty))
         return false;
     size_t size = wire_value_size(field), start = r->elements.len, count = 0;
     size_t most = wire_list_max(type, field);
@@ -311,7 +322,7 @@ static bool read_list(struct reader *r, const wire_type *type, const wire_field 
             return false;
         if (!base_buf_add(&r->elements, (plim_bytes){value, size}))
             return plim_refuse_nomem(r->err);
-        if (!more_elements(r, WIRE_JSON_ARRAY_END, &more))
+        if (!more_elements(r, BASE_JSON_ARRAY_END, &more))
             return false;
     }
     r->depth--;
@@ -348,7 +359,7 @@ static bool read_member(struct reader *r, const wire_type *type, void *message, 
     if (*seen & bit)
         return wire_malformed(r->err, "the member \"%s\" is there twice", field->name);
     *seen |= bit;
-    if (wire_json_peek(&r->lexer) == WIRE_JSON_NULL)
+    if (base_json_peek(&r->lexer) == BASE_JSON_NULL)
         return skip_value(r);
     if (wire_is_list(field))
         return read_list(r, type, field, message);
@@ -365,11 +376,11 @@ static bool read_message(struct reader *r, const wire_type *type, void *message)
         return core_fail_internal(r->err, "%s has too many fields to decode", type->name);
     bool empty = false;
     size_t start = r->names.len;
-    if (!open_nest(r, WIRE_JSON_OBJECT_END, &empty))
+    if (!open_nest(r, BASE_JSON_OBJECT_END, &empty))
         return false;
     uint64_t seen = 0;
     for (bool more = !empty; more;)
-        if (!read_member(r, type, message, &seen) || !more_elements(r, WIRE_JSON_OBJECT_END, &more))
+        if (!read_member(r, type, message, &seen) || !more_elements(r, BASE_JSON_OBJECT_END, &more))
             return false;
     r->depth--;
     return drop_names(r, start);
@@ -388,10 +399,10 @@ bool wire_json_read(base_arena *arena, const wire_type *type, plim_bytes in, voi
     bool read = false;
     if (!base_utf8_valid(in))
         wire_malformed(err, "the JSON is not valid UTF-8");
-    else if (wire_json_peek(&r.lexer) != WIRE_JSON_OBJECT)
+    else if (base_json_peek(&r.lexer) != BASE_JSON_OBJECT)
         syntax(&r, "expected an object");
     else
-        read = read_message(&r, type, message) && (wire_json_peek(&r.lexer) == WIRE_JSON_END ||
+        read = read_message(&r, type, message) && (base_json_peek(&r.lexer) == BASE_JSON_END ||
                                                    syntax(&r, "expected nothing after the object"));
     base_buf_free(&r.elements);
     base_buf_free(&r.names);

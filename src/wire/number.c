@@ -48,39 +48,6 @@ bool wire_number_add(base_buf *out, double value)
     return base_buf_add_text(out, text);
 }
 
-static size_t digits_at(plim_bytes text, size_t at)
-{
-    size_t end = at;
-    while (end < text.len && base_is_digit(text.data[end]))
-        end++;
-    return end - at;
-}
-
-bool wire_number_valid(plim_bytes text)
-{
-    size_t at = text.len && text.data[0] == '-' ? 1 : 0;
-    size_t digits = digits_at(text, at);
-    if (digits == 0 || (digits > 1 && text.data[at] == '0'))
-        return false;
-    at += digits;
-    if (at < text.len && text.data[at] == '.') {
-        digits = digits_at(text, at + 1);
-        if (digits == 0)
-            return false;
-        at += 1 + digits;
-    }
-    if (at < text.len && (text.data[at] == 'e' || text.data[at] == 'E')) {
-        at++;
-        if (at < text.len && (text.data[at] == '+' || text.data[at] == '-'))
-            at++;
-        digits = digits_at(text, at);
-        if (digits == 0)
-            return false;
-        at += digits;
-    }
-    return at == text.len;
-}
-
 /* A decimal: magnitude x 10^power, exactly unless `inexact`. */
 struct decimal {
     bool negative, inexact;

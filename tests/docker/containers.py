@@ -11,6 +11,7 @@ import shutil
 import subprocess
 
 import pytest
+from docker_harness import LABEL
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CONTRACT = (ROOT / "guest/ctl/ctl.h").read_text()
@@ -28,14 +29,14 @@ def contract(name):
 
 
 def docker(*arguments, **rest):
+    if arguments[0] == "run":
+        arguments = ("run", "--label", f"{LABEL}={os.getpid()}.run", *arguments[1:])
     return subprocess.run(["docker", *arguments], capture_output=True, timeout=CONTAINER_SECONDS, **rest)
 
 
 @functools.cache
 def engine():
     """What the Engine says of itself, or None."""
-    if not shutil.which("docker"):
-        return None
     asked = docker("info", "--format", "{{json .}}")
     info = json.loads(asked.stdout) if asked.returncode == 0 else {}
     return info if info.get("ServerVersion") else None
@@ -48,6 +49,8 @@ def has_image(name):
 
 def missing(images, runtime):
     """What is not here of what a test needs, or None."""
+    if not shutil.which("docker"):
+        return "the client of Docker, the program docker, is not installed"
     if not engine():
         return "no Docker Engine answers: scripts/docker-up starts one"
     if runtime not in engine()["Runtimes"]:

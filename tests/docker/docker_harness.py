@@ -1,12 +1,19 @@
-"""What the tests of the docker provider share: an Engine spoken to directly, images of their own names, a daemon."""
+"""What the tests of the docker provider share: an Engine spoken to directly, images of their own, a daemon.
+
+Others may use the same Engine at the same time. The images of a test file carry a label, every container of theirs
+inherits it, and nothing else is counted or waited for. It names the process, so that the next run of the tests removes
+what a killed one has left.
+"""
 
 import base64
 import contextlib
 import http.client
 import io
+import itertools
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -21,6 +28,7 @@ from daemon_harness import PLIMSOLLD, ROOT, Daemon  # noqa: E402
 
 SOCKET = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")
 JS, PROJECT = "plimsoll/sandbox-js:latest", "plimsoll/sandbox:latest"
+LABEL = "io.plimsoll.test"  # on our images, and so on all their containers: PROCESS.NUMBER
 HANG_SECONDS = 90
 REQUIRED = os.environ.get("SANDBOX_TEST_REQUIRE_DOCKER") == "1"
 
@@ -41,6 +49,7 @@ class Engine:
 
     def __init__(self, path=SOCKET):
         self.path = path
+        self.label = None  # when set, only containers that have it are listed
 
     def call(self, method, target, body=None, kind="application/json"):
         connection = UnixConnection(self.path)
@@ -55,16 +64,12 @@ class Engine:
 
     def containers(self, prefix="plsm-", **filters):
         filters.setdefault("name", [prefix])
+        if self.label:
+            filters.setdefault("label", [f"{LABEL}={self.label}"])
         query = urllib.parse.quote(json.dumps(filters))
         status, found = self.call("GET", f"/containers/json?all=true&filters={query}")
         assert status == 200
         return found
-
-    def remove_unstarted(self):
-        """What a test run that was killed had created and never started: only a sweep would find it, much later."""
-        for found in self.containers("plsm-", status=["created"]):
-            if time.time() - found["Created"] > 60:
-                self.remove(found["Id"])
 
     def names(self, prefix="plsm-"):
         return sorted(c["Names"][0].lstrip("/") for c in self.containers(prefix))
@@ -140,15 +145,44 @@ def need_engine():
         pytest.skip(reason)
 
 
+def own_name(what):
+    """A name for an image, by which the next run knows whose it was."""
+    return f"plsm-test-{os.getpid()}-{what}:x"
+
+
+def is_over(process):
+    return not pathlib.Path(f"/proc/{process}").exists()
+
+
+def remove_leftovers(engine):
+    """What a run of the tests that was killed has left: its containers and its images."""
+    for found in engine.containers("", label=[LABEL]):
+        if is_over(found["Labels"][LABEL].partition(".")[0]):
+            engine.remove(found["Id"])
+    for image in engine.call("GET", "/images/json")[1]:
+        for name in image["RepoTags"] or ():
+            owner = re.match(r"plsm-test-(\d+)-", name)
+            if owner and is_over(owner[1]):
+                engine.untag(name)
+
+
+numbers = itertools.count()
+
+
 @contextlib.contextmanager
 def own_images(engine):
-    """Names of our own for the images, so that a build beside the tests does not move them."""
-    names = f"plsm-test-{os.getpid()}:js", f"plsm-test-{os.getpid()}:project"
+    """Images of our own, so that a build beside the tests does not move them, and our containers are known by them."""
+    label = f"{os.getpid()}.{next(numbers)}"
+    names = own_name("js"), own_name("project")
     for source, name in zip((JS, PROJECT), names):
-        engine.tag(source, name)
+        engine.change(source, name, f"LABEL {LABEL}={label}")
+    engine.label = label
     try:
         yield names
     finally:
+        for left in engine.containers(""):
+            engine.remove(left["Id"])
+        engine.label = None
         for name in names:
             engine.untag(name)
 
@@ -156,7 +190,7 @@ def own_images(engine):
 @pytest.fixture(scope="module")
 def engine():
     need_engine()
-    Engine().remove_unstarted()
+    remove_leftovers(Engine())
     return Engine()
 
 
@@ -168,7 +202,8 @@ def images(engine):
 
 def settings_of(images, **variables):
     return {"SANDBOX_PROVIDER": "docker", "SANDBOX_DOCKER_IMAGE": images[0],
-            "SANDBOX_DOCKER_PROJECT_IMAGE": images[1], "SANDBOX_PER_KEY_CONCURRENT": "0", **variables}
+            "SANDBOX_DOCKER_PROJECT_IMAGE": images[1], "SANDBOX_PER_KEY_CONCURRENT": "0",
+            "PLIMSOLL_ADDR": "127.0.0.1:0", "PLIMSOLL_METRICS_ADDR": "127.0.0.1:0", **variables}
 
 
 def start_daemon(images, **variables):

@@ -52,7 +52,7 @@ def test_a_flood_on_both_streams_ends(daemon):
 
 
 def test_an_endless_snippet_is_timed_out_and_gone(daemon, engine):
-    found = javascript(daemon, "console.log('a'); for (;;);", timeout_ms=3000)
+    found = javascript(daemon, "console.log('a'); for (;;);", timeout_ms=6000)
     assert (found["timed_out"], found["exit"], found["out"]) == (True, 124, b"a\n")
     wait_until(lambda: engine.names("plsm-run-") == [], "the container is gone")
 

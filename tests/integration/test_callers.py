@@ -183,6 +183,8 @@ def test_revoke_and_what_is_said_of_the_last(registry):
     (["create", "-file", "FILE", "-id", "", "-token-stdout"], "-id"),
     (["create", "-file", "FILE", "-id", "*", "-token-stdout"], "*"),
     (["create", "-file", "FILE", "-id", "a\nb", "-token-stdout"], "control"),
+    (["create", "-file", "FILE", "-id", "a\udcffb", "-token-stdout"], "-id is not valid UTF-8"),
+    (["create", "-file", "FILE", "-id", "new", "-token-stdout", "-scope", "\udcff"], "-scope is not valid UTF-8"),
     (["create", "-file", "FILE", "-id", "new", "-token-stdout", "-scope", "a b"], "scope"),
     (["create", "-file", "FILE", "-id", "new", "-token-stdout", "-scope", ""], "scope"),
     (["create", "-file", "FILE", "-id", "new", "-token-stdout", "-scope", "a", "-scope", "a"], "scope"),

@@ -158,7 +158,7 @@ def test_a_file_that_cannot_be_read_is_refused(path):
 
 
 @pytest.mark.parametrize("value, words", [
-    ("1", "at least"), ("-1", ">= 0"), ("many", "whole number"), ("1.5", "whole number"),
+    ("1", "at least"), ("-1", "0-8796093022207"), ("17592186044416", "0-8796093022207"), ("many", "whole number"), ("1.5", "whole number"),
     ("99999999999999999999", "whole number"),
 ])
 def test_a_memory_setting_out_of_range_is_refused(value, words):
@@ -223,6 +223,11 @@ def test_a_budget_below_a_millisecond_is_not_taken_for_none():
     (["--floor", "vm", "--floor", "process", "-e", "1"], "--floor is given twice"),
     (["--markdown", "-e", "1"], '"--markdown"'),
     (["---json", "-e", "1"], '"---json"'),
+    ([""], "an argument is empty"),
+    (["--grant", "", "-e", "1"], "--grant is empty"),
+    (["--ca-file", "ca.pem", "-e", "1"], "--ca-file is about a daemon"),
+    (["--insecure-http", "-e", "1"], "--insecure-http is about a daemon"),
+    (["--daemon", "https://127.0.0.1:1", "--ca-file", "", "-e", "1"], "--ca-file is empty"),
 ])
 def test_wrong_arguments_of_run(arguments, words):
     assert_usage(wasm("run", *arguments), words)
@@ -239,11 +244,16 @@ def test_no_verb_is_usage_on_stderr():
     assert all(f"  {verb} " in done.stderr.decode() for verb in VERBS)
 
 
-@pytest.mark.parametrize("verb", ["frob", "-frob", ""])
-def test_an_unknown_verb_is_named(verb):
-    assert_usage(plimsoll(verb), f'"{verb}"')
+@pytest.mark.parametrize("verb, kind", [("frob", "verb"), ("-frob", "flag"), ("", "verb")])
+def test_an_unknown_verb_is_named(verb, kind):
+    assert_usage(plimsoll(verb), f'no {kind} "{verb}"')
     if verb == "frob":
         assert_usage(plimsoll("help", verb), f'"{verb}"')
+
+
+def test_doctor_names_the_tier_first():
+    answer = json.loads(plimsoll("doctor", "--json").stdout)
+    assert all(list(row) == ["tier", "by", "offered", "has_provider", "state", "evidence", "change"] for row in answer["tiers"])
 
 
 @pytest.mark.parametrize("flag", ["-h", "--h", "-help", "--help"])
@@ -312,7 +322,7 @@ def test_json_of_a_refusal():
     done = wasm("run", "--json", "--floor", "kernel", "-e", "1")
     assert done.returncode == 3
     answer = json.loads(done.stdout)
-    assert answer.pop("message") in last_line(done)
+    assert last_line(done).endswith(": " + answer.pop("message"))
     assert answer == {"status": "insufficient_isolation", "code": "failed_precondition",
                       "not_dispatched": "isolation", "may_have_run": False}
 
@@ -335,6 +345,12 @@ def test_describes_in_json():
     assert answer["supports"]["javascript"]["supported"] and not answer["supports"]["project"]["supported"]
     assert answer["supports"]["javascript"]["environment"] == json.loads(
         wasm("run", "--json", "-e", "1").stdout)["environment"]
+
+
+def test_json_says_all_that_the_last_line_says():
+    done = plimsoll("run", "--json", "-e", "1")
+    assert last_line(done).endswith(": " + json.loads(done.stdout)["message"])
+    assert "--provider wasm" in last_line(done)
 
 
 def test_describes_the_provider_that_runs_nothing():

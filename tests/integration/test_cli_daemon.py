@@ -1,5 +1,6 @@
 """`plimsoll run --daemon` and `describe --daemon`: exit statuses, the record, and a token that shows up nowhere."""
 
+import http.server
 import json
 import socket
 import threading
@@ -7,6 +8,7 @@ import threading
 import pytest
 from cli_harness import assert_nothing_ran, assert_usage, last_line, plimsoll
 from daemon_harness import PLIMSOLLD, TOKEN_A, Daemon, write_registry
+from tls_files import self_signed
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,47 @@ def test_refusals_of_the_daemon_keep_their_reason(url):
 def test_a_daemon_that_cannot_be_reached_ran_nothing():
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    assert_nothing_ran(remote(f"http://127.0.0.1:{port}", "run", "-e", "1"), "environment")
+    assert_nothing_ran(remote(f"http://127.0.0.1:{port}", "run", "-e", "1"), "environment", "Connection refused")
+    assert_nothing_ran(remote("http://no.such.host.invalid", "run", "-e", "1", "--insecure-http"), "environment",
+                       "no.such.host.invalid")
+
+
+def test_a_missing_token_is_named(url):
+    done = plimsoll("run", "--json", "-e", "1", "--daemon", url)
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["message"].endswith("; PLIMSOLL_CALLER_TOKEN is not set")
+    assert "PLIMSOLL_CALLER_TOKEN" not in last_line(remote(url, "run", "-e", "1", token="no-such-token"))
+
+
+def test_tls_faults_say_what_is_wrong(url, tmp_path):
+    certificate, key = self_signed(tmp_path)
+    other, _ = self_signed(tmp_path, "other")
+    https = url.replace("http:", "https:")
+    assert_nothing_ran(remote(https, "run", "-e", "1"), "environment", "the TLS handshake failed")
+    assert_nothing_ran(remote(https, "run", "-e", "1", "--ca-file", "/no/such.pem"), "environment", "/no/such.pem")
+    with Daemon(PLIMSOLLD, SANDBOX_PROVIDER="disabled", PLIMSOLL_TLS_CERT=certificate, PLIMSOLL_TLS_KEY=key) as daemon:
+        host, port = daemon.address
+        secure = f"https://{host}:{port}"
+        assert_nothing_ran(remote(secure, "run", "-e", "1"), "environment", "certificate")
+        assert_nothing_ran(remote(secure, "run", "-e", "1", "--ca-file", other), "environment", "certificate")
+        disabled = last_line(remote(secure, "run", "-e", "1", "--ca-file", certificate))
+    assert disabled.startswith("plimsoll: nothing ran (unsupported): ")
+    assert "--provider wasm" not in disabled, "the daemon's provider is not ours to choose"
+
+
+def test_a_server_that_is_no_daemon(url):
+    class Other(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+    with http.server.HTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        ran, described = remote(address, "run", "-e", "1"), remote(address, "describe")
+        server.shutdown()
+    assert last_line(ran).startswith("plimsoll: the code may have run (unknown): HTTP 501 ")
+    assert last_line(described).startswith("plimsoll: there is no description (unknown): HTTP 501 ")
+    assert "is a daemon at this address?" in last_line(ran)
+    assert (ran.returncode, described.returncode) == (4, 4)
 
 
 def test_cleartext_to_another_machine_is_refused_unsent():

@@ -145,6 +145,16 @@ def test_slots_of_all_and_slots_of_one(registry, tmp_path):
         assert metrics["plimsoll_runs_total"] == 2 and metrics["plimsoll_inflight"] == 0
 
 
+def test_a_slot_comes_back_when_what_ran_is_gone():
+    with Daemon(SANDBOX_MAX_CONCURRENT=1) as daemon:
+        assert daemon.run("linger 1500")[0] == 200
+        assert daemon.metrics()["plimsoll_inflight"] == 1
+        status, body = daemon.run("x")
+        assert (status, reason_of(body)) == (429, CAPACITY)
+        wait_until(lambda: daemon.metrics()["plimsoll_inflight"] == 0, "the slot is given back")
+        assert daemon.run("x")[0] == 200
+
+
 def test_a_burst_and_then_a_rate(registry):
     with Daemon(PLIMSOLL_CLIENTS_FILE=registry, SANDBOX_RATE_PER_MIN=20, SANDBOX_RATE_BURST=2) as daemon:
         assert daemon.listening["rate_burst"] == 2

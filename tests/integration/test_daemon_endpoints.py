@@ -174,6 +174,18 @@ def test_the_line_of_a_project_that_nothing_here_runs():
         assert (line["files"], line["steps"], line["total_bytes"]) == (1, 2, 5)
 
 
+def test_the_line_of_a_project(tmp_path):
+    (tmp_path / "words").write_text("projects")
+    with Daemon(SCRIPT_FILE=tmp_path / "words") as daemon:
+        status, body = daemon.call("Run", {"protocol": 3, "traceId": "t", "project": {
+            "files": [{"path": "f", "content": "12345"}], "steps": ["a", "exit 4"], "artifacts": ["f"]}})
+        assert status == 200 and body["project"]["outcome"] == "PROJECT_OUTCOME_COMPLETED"
+        line = daemon.wait_for("project run")
+        assert list(line) == HEAD + ["files", "steps", "total_bytes", "grant_profile", "sandbox", "isolation", "outcome",
+                                     "outcome_detail", "steps_ran", "exit_code", "timed_out", "duration_ms", "trace_id"]
+        assert (line["outcome"], line["steps_ran"], line["exit_code"]) == ("completed", 2, 4)
+
+
 def test_the_line_of_a_module_that_nothing_here_runs():
     with Daemon() as daemon:
         daemon.call("Run", {"protocol": 3, "module": {"model": "tank", "rows": [{"values": [1, 2]}], "endTime": 10,

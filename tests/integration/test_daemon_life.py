@@ -1,5 +1,6 @@
 """How the daemon ends, and what does not end it: signals, lost callers, lost evidence, full disks, full tables."""
 
+import ctypes
 import http.client
 import os
 import pathlib
@@ -11,11 +12,12 @@ import time
 
 import pytest
 
-from daemon_harness import (HANG_SECONDS, ISOLATION, PLIMSOLLD, ROOT, SERVICE, SCRIPTED, Daemon, clean_environment, free_port,
+from daemon_harness import (CAPACITY, HANG_SECONDS, ISOLATION, PLIMSOLLD, ROOT, SERVICE, SCRIPTED, Daemon, clean_environment, free_port,
                             in_background, reason_of, stdout_of, wait_until)
 
 WASM = {"SANDBOX_PROVIDER": "wasm"}
 ENDLESS = "for (;;) {}"
+SYS_PIDFD_GETFD = 438  # on every machine
 
 
 def raw_run(daemon, code):
@@ -133,14 +135,102 @@ def test_no_worker_outlives_the_daemon(number):
         client.close()
 
 
+# Listeners that fail
+
+
+def break_listener(daemon, address):
+    """Shuts a listening socket of the daemon down, from outside: its next accept fails for good."""
+    port = "%04X" % address[1]
+    rows = [line.split() for name in ("tcp", "tcp6") for line in pathlib.Path("/proc/net", name).read_text().splitlines()[1:]]
+    inodes = {row[9] for row in rows if row[1].endswith(":" + port) and row[3] == "0A"}
+    folder = pathlib.Path(f"/proc/{daemon.process.pid}/fd")
+    numbers = [int(entry.name) for entry in folder.iterdir() if os.readlink(entry)[8:-1] in inodes]
+    assert len(numbers) == 1, "the listening socket"
+    pidfd = os.pidfd_open(daemon.process.pid)
+    copy = ctypes.CDLL(None, use_errno=True).syscall(SYS_PIDFD_GETFD, pidfd, numbers[0], 0)
+    os.close(pidfd)
+    if copy < 0:
+        pytest.skip(f"no access to the daemon's descriptors: {os.strerror(ctypes.get_errno())}")
+    with socket.socket(fileno=copy) as listening:
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("name", ["rpc", "metrics"])
+def test_a_listener_that_fails_drains_the_daemon_and_fails_it(name):
+    with Daemon() as daemon:
+        address = daemon.address if name == "rpc" else daemon.metrics_address
+        kept = daemon.connect(daemon.metrics_address)
+        kept.request("GET", "/metrics")
+        kept.getresponse().read()
+        run = in_background(daemon.run, "sleep 2000")
+        in_flight(daemon, 1)
+        break_listener(daemon, address)
+        line = daemon.wait_for("a listener failed; plimsolld stops serving")
+        assert (line["level"], line["listener"], line["addr"]) == ("ERROR", name, "%s:%d" % address)
+        assert "Invalid argument" in line["error"]
+        wait_until(lambda: not caught(daemon.process.pid, signal.SIGTERM), "the signal is given back")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(daemon.address, timeout=HANG_SECONDS)
+        assert daemon.process.poll() is None
+        status, body = run()
+        assert status == 200 and stdout_of(body) == b"sleep 2000"
+        assert daemon.process.wait(HANG_SECONDS) == 1
+        kept.close()
+    assert daemon.events("code run") and daemon.events("plimsolld stopped")
+
+
+def test_the_metrics_of_a_failed_rpc_listener_are_served_to_the_end():
+    with Daemon() as daemon:
+        run = in_background(daemon.run, "sleep 2000")
+        in_flight(daemon, 1)
+        break_listener(daemon, daemon.address)
+        daemon.wait_for("a listener failed; plimsolld stops serving")
+        assert daemon.metrics()["plimsoll_inflight"] == 1
+        assert run()[0] == 200
+        assert daemon.process.wait(HANG_SECONDS) == 1
+
+
+# What a child inherits
+
+
+def descriptor_limits(pid):
+    """The soft and the hard limit; nothing of a process that has ended."""
+    try:
+        lines = pathlib.Path(f"/proc/{pid}/limits").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        lines = []
+    return next((tuple(map(int, line.split()[3:5])) for line in lines if line.startswith("Max open files")), ())
+
+
+def test_a_child_gets_the_descriptor_limit_that_the_daemon_was_started_with():
+    soft, hard = 200, 4000
+    with Daemon(["prlimit", f"--nofile={soft}:{hard}", PLIMSOLLD], **WASM) as daemon:
+        assert daemon.run("1")[0] == 200
+        assert descriptor_limits(daemon.process.pid) == (hard, hard)
+        assert daemon.listening["max_connections"] == hard // 2
+        host = descendants(daemon.process.pid)[0]
+        assert descriptor_limits(host) == (soft, hard)
+        wait_until(lambda: {descriptor_limits(worker) for worker in descendants(host)} == {(4, 4)}, "workers confine themselves")
+        os.kill(host, signal.SIGKILL)
+        # A worker of the old host may still answer, so the new one is what is waited for.
+        def hosts():
+            return [child for child in descendants(daemon.process.pid)[:1] if child != host]
+
+        wait_until(hosts, "a new host")
+        wait_until(lambda: [descriptor_limits(new) for new in hosts()] == [(soft, hard)], "it has the limit")
+        assert daemon.run("1")[0] == 200
+
+
 # Callers who leave
 
 
-@pytest.mark.parametrize("program, variables, code", [
-    (SCRIPTED, {}, "sleep 29000"), (PLIMSOLLD, WASM, ENDLESS)])
-def test_a_caller_who_leaves_takes_the_run_along(program, variables, code):
+@pytest.mark.parametrize("program, variables, code, sent_ahead", [
+    (SCRIPTED, {}, "sleep 29000", 0), (PLIMSOLLD, WASM, ENDLESS, 0), (PLIMSOLLD, WASM, ENDLESS, 60000)])
+def test_a_caller_who_leaves_takes_the_run_along(program, variables, code, sent_ahead):
     with Daemon(program, **variables) as daemon:
         client = raw_run(daemon, code)
+        # More than the daemon reads ahead of an answer.
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" * (sent_ahead // 30))
         in_flight(daemon, 1)
         client.close()
         start = time.monotonic()
@@ -159,6 +249,22 @@ def test_a_deadline_of_the_caller_frees_the_worker():
         assert (status, body["code"], reason_of(body)) == (504, "deadline_exceeded", None)
         in_flight(daemon, 0)
         assert daemon.run("console.log(1)")[0] == 200
+
+
+def test_a_deadline_of_the_caller_is_no_fault_of_a_slow_host():
+    run = {"protocol": 3, "timeoutMs": 30000, "javascript": {"code": ENDLESS}}
+    with Daemon(PLIMSOLLD, **WASM, SANDBOX_MAX_CONCURRENT="1", SANDBOX_RATE_PER_MIN="0") as daemon:
+        host = min(descendants(daemon.process.pid))
+        os.kill(host, signal.SIGSTOP)
+        try:
+            # Each costs a worker, and none takes its place.
+            answers = [daemon.call("Run", run, headers={"connect-timeout-ms": "300"}) for _ in range(4)]
+        finally:
+            os.kill(host, signal.SIGCONT)
+        assert {(status, body["code"]) for status, body in answers} == {(504, "deadline_exceeded")}
+        assert (reason_of(answers[0][1]), reason_of(answers[-1][1])) == (None, CAPACITY)
+        assert daemon.metrics()["plimsoll_runs_failed_total"] == 0
+        wait_until(lambda: daemon.run("console.log(1)")[0] == 200, "a run works again")
 
 
 # Evidence that is lost

@@ -169,8 +169,23 @@ def test_half_a_key_pair_or_a_wrong_one(key_pair, tmp_path):
     cert, key, other = key_pair / "one.pem", key_pair / "one.key", key_pair / "two.key"
     refused("PLIMSOLL_TLS_CERT", "PLIMSOLL_TLS_KEY", PLIMSOLL_INSECURE=1, PLIMSOLL_TLS_CERT=cert)
     refused("PLIMSOLL_TLS_CERT", "PLIMSOLL_TLS_KEY", PLIMSOLL_INSECURE=1, PLIMSOLL_TLS_KEY=key)
-    refused(PLIMSOLL_INSECURE=1, PLIMSOLL_TLS_CERT=cert, PLIMSOLL_TLS_KEY=other)
-    refused(PLIMSOLL_INSECURE=1, PLIMSOLL_TLS_CERT=tmp_path / "none.pem", PLIMSOLL_TLS_KEY=key)
+    refused("key values mismatch", PLIMSOLL_INSECURE=1, PLIMSOLL_TLS_CERT=cert, PLIMSOLL_TLS_KEY=other)
+    refused("none.pem: No such file or directory", PLIMSOLL_INSECURE=1, PLIMSOLL_TLS_CERT=tmp_path / "none.pem",
+            PLIMSOLL_TLS_KEY=key)
+    refused("the certificate", "none in PEM form", PLIMSOLL_INSECURE=1, PLIMSOLL_TLS_CERT=key, PLIMSOLL_TLS_KEY=key)
+    refused("the key", "none in PEM form", PLIMSOLL_INSECURE=1, PLIMSOLL_TLS_CERT=cert, PLIMSOLL_TLS_KEY=cert)
+
+
+def test_a_key_under_a_passphrase_is_refused_and_not_asked_about(key_pair, tmp_path):
+    locked = tmp_path / "locked.key"
+    subprocess.run(["openssl", "ec", "-in", key_pair / "one.key", "-aes256", "-passout", "pass:secret", "-out", locked],
+                   check=True, capture_output=True)
+    refused("locked.key", "passphrase", PLIMSOLL_INSECURE=1, PLIMSOLL_TLS_CERT=key_pair / "one.pem", PLIMSOLL_TLS_KEY=locked)
+
+
+@pytest.mark.parametrize("name", ["SANDBOX_RATE_PER_MIN", "SANDBOX_RATE_BURST"])
+def test_a_rate_beyond_the_range_names_the_range(name):
+    refused(name, "0-2147483647", **{name: "2147483648"})
 
 
 def test_tls_on_every_listener(key_pair):

@@ -10,7 +10,7 @@ import pytest
 from fake_engine import Cut, FakeEngine, Hang, image
 
 from daemon_harness import (ENVIRONMENT, PLIMSOLLD, ROOT, Daemon, clean_environment, in_background, reason_of,
-                            start_and_fail)
+                            start_and_fail, wait_until)
 
 pytestmark = pytest.mark.skipif(not PLIMSOLLD.exists(), reason=f"{PLIMSOLLD.relative_to(ROOT)} is not built")
 
@@ -224,6 +224,22 @@ def test_faults_of_a_run_are_never_results(fake, pattern, what, reason):
         assert (status, reason_of(body)) == (500, reason), body
         fake.honest()
         assert run(daemon)[0] == 200
+
+
+def test_a_container_that_is_made_after_all_is_removed(fake):
+    """The Engine goes on with a creation whose caller has left: a first look at the name finds nothing yet."""
+    removals = lambda: fake.called("DELETE /containers/plsm-run-")
+
+    def late(default):
+        wait_until(removals, "the container is looked for")
+        return default()
+
+    with start(fake) as daemon:
+        fake.lie("POST /containers/create", late)
+        status, body = run(daemon, timeout_ms=300)
+        assert status != 200 and reason_of(body) is None
+        wait_until(lambda: len(removals()) > 1, "it is looked for again")
+        wait_until(lambda: not fake.containers, "it is removed")
 
 
 def test_no_marker_is_no_result(fake):

@@ -37,7 +37,7 @@ def environment():
 FENCE = re.compile(r"^```(?P<language>[\w ]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED_BY = re.compile(r"^<!-- printed by: (?P<command>.+?) -->\n```\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 VARYING = ((re.compile(r"\b[\d.]+( ?)ms\b"), r"N\1ms"), (re.compile(r"(\"duration_.s\": )\d+"), r"\1N"),
-           (re.compile(r"\b[0-9a-f]{64}\b"), "DIGEST"))
+           (re.compile(r"(UnixMs\": )\"\d+\""), r"\1N"), (re.compile(r"\b[0-9a-f]{64}\b"), "DIGEST"))
 
 
 def normalized(text):
@@ -60,11 +60,11 @@ def commands_of(text):
         yield command, quoted
 
 
-def run_in_order(commands):
+def run_in_order(commands, cwd=ROOT):
     """What each command prints, stdout and stderr together, in one shell."""
     mark = "--- next command ---"
     script = "".join(f"{command}\nstatus=$?; echo '{mark}'; (exit $status)\n" for command in commands)
-    done = subprocess.run(["bash", "-c", "exec 2>&1\n" + script], cwd=ROOT, stdin=subprocess.DEVNULL,
+    done = subprocess.run(["bash", "-c", "exec 2>&1\n" + script], cwd=cwd, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, env=environment(), timeout=120)
     return done.stdout.split(mark + "\n")[:-1]
 
@@ -134,6 +134,19 @@ def test_the_client_of_the_tutorial_prints_what_the_page_says(tmp_path, daemon):
     at = next(i for i, block in enumerate(blocks) if "plim_sandbox_connect" in block["text"])
     with token.open() as stdin:
         assert compile_and_run(blocks[at]["text"], tmp_path, [address], stdin) == blocks[at + 1]["text"]
+
+
+DAEMON_URL = "http://127.0.0.1:8746"
+
+
+@each([page for page in PAGES if "```console daemon\n" in page.read_text()])
+def test_quoted_commands_that_ask_a_daemon_print_what_the_page_says(page, daemon):
+    address, token = daemon
+    blocks = [block["text"] for block in FENCE.finditer(page.read_text()) if block["language"] == "console daemon"]
+    for quoted in (list(commands_of(text)) for text in blocks):
+        asked = [command.replace(DAEMON_URL, address) for command, _ in quoted]
+        for (command, expected), real in zip(quoted, run_in_order(asked, token.parent), strict=True):
+            assert matches(expected, real), f"{command}\nprints\n{real}\nand the page says\n{expected}"
 
 
 @each([page for page in PAGES if "```sh run\n" in page.read_text()])
@@ -271,6 +284,20 @@ def test_every_pinned_source_that_is_built_is_in_the_list():
     build = "".join(path.read_text() for path in FILES if path.name == "meson.build")
     for name in re.findall(r"^name: (.+)$", lock, re.MULTILINE):
         assert name not in build or name in page, name
+
+
+# ---- the daemon's page ----
+
+
+def test_metrics_and_log_lines_are_those_of_the_source():
+    page = (ROOT / "docs/daemon.md").read_text()
+    metrics = set(re.findall(r"\bplimsoll_[a-z_]+", (ROOT / "src/daemon/metrics.h").read_text()))
+    assert metrics and metrics <= set(re.findall(r"^\| `(plimsoll_[a-z_]+)`", page, re.MULTILINE))
+    source = "".join(path.read_text() for path in (ROOT / "src/daemon").glob("*.c"))
+    rows = re.findall(r"^\| (`.+?`) \| (?:INFO|WARN|ERROR) \|", page, re.MULTILINE)
+    assert rows
+    for message in re.findall("`([^`]+)`", " ".join(rows)):
+        assert f'"{message}"' in source, message
 
 
 # ---- numbers ----

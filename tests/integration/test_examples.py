@@ -56,9 +56,9 @@ def test_minimal_says_when_its_output_is_lost():
     assert done.returncode == 1 and "cannot write to stdout" in done.stderr
 
 
-def example(name):
+def example(name, cwd=ROOT):
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("SANDBOX_", "PLIMSOLL_"))}
-    return subprocess.run([ROOT / "build/examples" / name], cwd=ROOT, capture_output=True, text=True, env=clean)
+    return subprocess.run([ROOT / "build/examples" / name], cwd=cwd, capture_output=True, text=True, env=clean)
 
 
 def test_daemon_checks_each_refusal():
@@ -67,6 +67,12 @@ def test_daemon_checks_each_refusal():
     lines = done.stdout.splitlines()
     assert [line.partition(" ")[0] for line in lines] == ["auth", "describe", "run", "floor", "auth"]
     assert lines[2].endswith('{"sum":10}') and "reason isolation" in lines[3] and "unauthenticated" in lines[4]
+
+
+@pytest.mark.parametrize("name", ["daemon", "placement"])
+def test_a_missing_program_is_named(tmp_path, name):
+    done = example(name, cwd=tmp_path)
+    assert done.returncode == 1 and "build/bin/plimsoll: No such file or directory" in done.stderr
 
 
 def test_placement_passes_on_what_did_not_run_and_nothing_else():

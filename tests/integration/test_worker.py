@@ -203,6 +203,19 @@ def test_rejections(run):
     assert result.exit_code == 1
 
 
+def test_rejections_are_forgotten_one_by_one(run):
+    many = "const all = []; for (let i = 0; i < 300; i++) all.push(Promise.reject(i));"
+    for order in ("i => i", "i => 299 - i", "i => i * 7 % 300"):
+        clean(run(f"{many} for (let i = 0; i < 300; i++) all[({order})(i)].catch(() => {{}}); print(1)"), "1\n")
+    result = run(f"{many} all.forEach((p, i) => i % 100 === 50 || p.catch(() => {{}})); Promise.reject('last')")
+    texts = ["50", "150", "250", "last"]
+    assert result.stderr.decode() == "".join(f"Possibly unhandled promise rejection: {text}\n" for text in texts)
+    # What was forgotten is collected: its promise may be, and another may take its place in memory.
+    again = "for (let i = 0; i < 300; i++) { let p = Promise.reject(i); p.catch(() => {}); p = null }"
+    result = run(f"{again} gc(); {again} Promise.reject('left')")
+    assert result.stderr == b"Possibly unhandled promise rejection: left\n"
+
+
 def test_top_level_await(run):
     clean(run("const v = await Promise.resolve(42); console.log(v)"), "42\n")
     result = run("console.log(1); await new Promise(() => {})")

@@ -33,6 +33,10 @@ from worker_host import (
 pytestmark = pytest.mark.skipif(not WORKER.exists(), reason=f"{WORKER} is not built")
 
 
+def frame(tag: bytes, payload: bytes = b"", length: int | None = None) -> bytes:
+    return struct.pack("<cI", tag, len(payload) if length is None else length) + payload
+
+
 WALLS_REQUIRED = 0x1F
 WALL_EMPTY_ROOT, WALL_NET_NS, WALL_OTHER_UID = 0x100, 0x200, 0x2000
 
@@ -63,11 +67,12 @@ def test_a_source_larger_than_the_memory(host, worker):
 
 def test_endless_loop_is_killed(host, worker):
     worker.start("console.log('before'); while (true) {}")
-    assert worker.expect(b"O") == b"before\n"
+    worker.await_waiting(frame(b"S") + frame(b"O", b"before\n"))
     worker.kill()
     worker.wait_dead()
     with pytest.raises(Gone):
         worker.receive()
+    assert worker.waiting() == frame(b"S") + frame(b"O", b"before\n")
     assert os.WTERMSIG(host.exit_status(worker)) == signal.SIGKILL
 
 
@@ -79,6 +84,7 @@ def test_output(host, run):
     ]
     flood = host.fork()
     flood.start("for (;;) console.log('x'.repeat(10000))")
+    flood.expect(b"S")
     for _ in range(100):
         assert flood.receive()[0] == b"O"
     rss = int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{flood.pid}/status").read_text())[1])
@@ -87,9 +93,52 @@ def test_output(host, run):
     flood.wait_dead()
 
 
+# ---- what is said passes through the outbox ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [1, 4078, 4079, 4080, 4084, 4085, 32763, 32764, 65536])
+def test_frames_about_the_sizes_of_outbox_and_packet(run, length):
+    text = "x" * (length - 1)
+    result = run(f"const s = 'x'.repeat({length - 1}); for (let i = 0; i < 5; i++) {{ console.log(s); print(i) }}")
+    clean(result, "".join(f"{text}\n{i}\n" for i in range(5)))
+    assert result.frames == [(b"O", length), (b"O", 2)] * 5 + [(b"D", 1)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="looks at a worker's system calls, which only root may")
+def test_a_short_run_is_one_packet(worker):
+    worker.start("console.log(1); console.log(2); import('qjs:std').then(m => m.err.puts('e'))")
+    said = frame(b"S") + frame(b"O", b"1\n") + frame(b"O", b"2\n") + frame(b"E", b"e") + frame(b"D", b"\0")
+    assert worker.sock.recv(worker_host.PACKET_MAX) == said
+    assert worker.sock.recv(worker_host.PACKET_MAX) == frame(b"I")
+
+
+def test_a_worker_killed_at_any_point_said_a_beginning_once(host):
+    """What was received and what waits in the outbox are the frames in order, none cut, none twice."""
+    for turn in range(60):
+        worker = host.fork()
+        worker.start("for (let i = 0; ; i++) console.log('line ' + i)")
+        said = worker.receive_exactly(1 + turn * 797)  # so that it ends at another point each time
+        worker.kill()
+        worker.wait_dead()
+        while packet := worker.sock.recv(worker_host.PACKET_MAX):
+            worker.received += len(packet)
+            worker.unread += packet
+        said += worker.unread + worker.waiting()
+        lines, at = [], 0
+        while at < len(said):
+            tag, length = struct.unpack_from("<cI", said, at)
+            text, at = bytes(said[at + 5 : at + 5 + length]), at + 5 + length
+            assert at <= len(said) and tag in b"SO", "a frame is cut"
+            if tag == b"O":
+                lines.append(text)
+        assert said.startswith(frame(b"S")) and said.count(frame(b"S")) == 1
+        assert lines == [b"line %d\n" % i for i in range(len(lines))]
+        worker.close()
+
+
 def test_killed_from_outside(host, worker):
     worker.start("console.log(1); for (;;);")
-    worker.expect(b"O")
+    worker.await_waiting(frame(b"S") + frame(b"O", b"1\n"))
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait_dead()
     assert os.WTERMSIG(host.exit_status(worker)) == signal.SIGKILL
@@ -98,7 +147,7 @@ def test_killed_from_outside(host, worker):
 def test_a_fault_outside_the_guests_memory_is_a_crash(host, worker):
     """No guest can cause one, so the signal is sent; what counts is that it is not reported as a trap."""
     worker.start("console.log(1); for (;;);")
-    worker.expect(b"O")
+    worker.await_waiting(frame(b"S") + frame(b"O", b"1\n"))
     os.kill(worker.pid, signal.SIGSEGV)
     with pytest.raises(Gone):
         worker.receive()
@@ -110,6 +159,7 @@ def test_host_killed_takes_its_workers():
         host.ready()
         idle, busy = host.fork(), host.fork()
         busy.start("for (;;);")
+        busy.await_waiting(frame(b"S"))
         os.kill(host.pid, signal.SIGKILL)
         for worker in (idle, busy):
             worker.wait_dead()
@@ -173,10 +223,6 @@ def test_host_call_replies(run):
 # ---- the protocol --------------------------------------------------------------------------------------------------
 
 
-def frame(tag: bytes, payload: bytes, length: int | None = None) -> bytes:
-    return struct.pack("<cI", tag, len(payload) if length is None else length) + payload
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -213,6 +259,7 @@ def test_malformed_run_messages_end_the_worker(host, data):
 def test_malformed_replies_end_the_worker(host, data):
     worker = host.fork()
     worker.start("__plimsoll_host_call('{}'); console.log('never')")
+    worker.expect(b"S")
     worker.expect(b"H")
     worker.sock.sendall(data)
     with pytest.raises((Gone, ConnectionResetError)):
@@ -224,7 +271,6 @@ def test_a_message_in_pieces(worker):
     data = frame(b"R", struct.pack("<I", 4096) + b"console.log(1)")
     for i in range(len(data)):
         worker.sock.sendall(data[i : i + 1])
-    worker.expect(b"S")
     clean(worker.finish(), "1\n")
 
 
@@ -283,7 +329,7 @@ def test_one_pid_serves_many_runs_and_none_after_a_trap(host, worker):
 
 
 def test_ready_states_the_walls(host):
-    assert host.facts["version"] == 1
+    assert host.facts["version"] == 2
     assert host.facts["walls"] & WALLS_REQUIRED == WALLS_REQUIRED
     assert host.facts["snapshot_pages"] < host.facts["module_max_pages"] <= 65536
     if os.geteuid() == 0:
@@ -304,7 +350,12 @@ def test_what_a_worker_has(host, worker):
         assert int(status[name], 16) == 0, name
     assert status["Uid"].split() != ["0"] * 4 and status["Groups"].strip() == ""
     assert (proc / "fd").stat().st_uid == 0  # non-dumpable: what is in there belongs to root
-    assert not any("rwx" in line or "-wx" in line for line in (proc / "maps").read_text().splitlines())
+    maps = (proc / "maps").read_text().splitlines()
+    assert not any("rwx" in line or "-wx" in line for line in maps)
+    shared = [line for line in maps if line.split()[1].endswith("s")]
+    assert len(shared) == 1 and "plimsoll-outbox" in shared[0]
+    start, end = (int(x, 16) for x in shared[0].split()[0].split("-"))
+    assert end - start == os.fstat(worker.outbox).st_size == 4096
     if host.facts["walls"] & WALL_EMPTY_ROOT:
         assert os.listdir(proc / "root") == []
         with pytest.raises(OSError):
@@ -345,9 +396,10 @@ def test_host_refuses_what_it_should_not_have():
     with Host(environment={"TOKEN": "x"}) as host:
         assert "environment" in host.refusal()
         assert os.WEXITSTATUS(host.wait()) == 1
-    with Host(arguments=("--help",)) as host:
-        assert "argument" in host.refusal()
-        assert os.WEXITSTATUS(host.wait()) == 1
+    for arguments in (("--help",), ("0",), ("64k",), ("64", "64"), ("-1",), ("18446744073709551616",), ("18446744073709551614",)):
+        with Host(arguments=arguments) as host:
+            assert "argument" in host.refusal()
+            assert os.WEXITSTATUS(host.wait()) == 1
     with Host(socket_type=socket.SOCK_STREAM) as host:
         assert os.WEXITSTATUS(host.wait()) == 2
 
@@ -357,6 +409,7 @@ def test_closing_control_ends_everything():
     host.ready()
     busy = host.fork()
     busy.start("for (;;);")
+    busy.await_waiting(frame(b"S"))
     host.control.close()
     assert host.wait() == 0
     busy.wait_dead()

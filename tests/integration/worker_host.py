@@ -21,21 +21,13 @@ WORKER = GUEST / "plimsoll-wasm-worker"
 
 SINGLE_USE, PROBE = 1, 2
 PAGES_DEFAULT = 4096
+PACKET_MAX = 32768
+OUTBOX_HEAD = 12  # u64 sent, u32 length
 HANG_S = 60  # no wait in these tests is long; this only ends a hang
 
 
 class Gone(Exception):
     """The other side closed its socket."""
-
-
-def receive_exactly(sock: socket.socket, length: int) -> bytes:
-    data = bytearray()
-    while len(data) < length:
-        part = sock.recv(length - len(data))
-        if not part:
-            raise Gone
-        data += part
-    return bytes(data)
 
 
 @dataclasses.dataclass
@@ -50,15 +42,18 @@ class Result:
 
 
 class Worker:
-    def __init__(self, host: "Host", ident: int, pid: int, sock: socket.socket, pidfd: int) -> None:
-        self.host, self.id, self.pid, self.sock, self.pidfd = host, ident, pid, sock, pidfd
+    def __init__(self, host: "Host", ident: int, pid: int, sock: socket.socket, pidfd: int, outbox: int) -> None:
+        self.host, self.id, self.pid, self.sock, self.pidfd, self.outbox = host, ident, pid, sock, pidfd, outbox
         self.sock.settimeout(HANG_S)
+        self.received = 0  # bytes, of which the last are still in `unread`
+        self.unread = bytearray()
 
     def close(self) -> None:
         self.sock.close()
         if self.pidfd >= 0:
             os.close(self.pidfd)
-            self.pidfd = -1
+            os.close(self.outbox)
+            self.pidfd = self.outbox = -1
 
     def kill(self) -> None:
         signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
@@ -67,9 +62,31 @@ class Worker:
         ready, _, _ = select.select([self.pidfd], [], [], HANG_S)
         assert ready, "the worker did not end"
 
+    def receive_exactly(self, length: int) -> bytes:
+        while len(self.unread) < length:
+            packet = self.sock.recv(PACKET_MAX)
+            if not packet:
+                raise Gone
+            self.received += len(packet)
+            self.unread += packet
+        data, self.unread = bytes(self.unread[:length]), self.unread[length:]
+        return data
+
     def receive(self) -> tuple[bytes, bytes]:
-        tag, length = struct.unpack("<cI", receive_exactly(self.sock, 5))
-        return tag, receive_exactly(self.sock, length)
+        tag, length = struct.unpack("<cI", self.receive_exactly(5))
+        return tag, self.receive_exactly(length)
+
+    def waiting(self) -> bytes:
+        """What it has said and not sent. Exact once it is dead or stuck, as long as all that it sent is received."""
+        sent, length = struct.unpack("<QI", os.pread(self.outbox, OUTBOX_HEAD, 0))
+        return os.pread(self.outbox, length, OUTBOX_HEAD)[max(self.received - sent, 0) :]
+
+    def await_waiting(self, said: bytes) -> None:
+        """Until it waits in the outbox, for a run that comes to no end."""
+        deadline = time.monotonic() + HANG_S
+        while self.waiting() != said:
+            assert time.monotonic() < deadline, f"it said {self.waiting()!r}"
+            time.sleep(0.001)
 
     def expect(self, tag: bytes) -> bytes:
         got, payload = self.receive()
@@ -77,16 +94,18 @@ class Worker:
         return payload
 
     def send(self, tag: bytes, payload: bytes = b"") -> None:
-        self.sock.sendall(struct.pack("<cI", tag, len(payload)) + payload)
+        data = struct.pack("<cI", tag, len(payload)) + payload
+        for at in range(0, len(data), PACKET_MAX):
+            self.sock.sendall(data[at : at + PACKET_MAX])
 
     def start(self, source: str | bytes, pages: int = PAGES_DEFAULT) -> None:
         data = source if isinstance(source, bytes) else source.encode("utf-8", "surrogatepass")
         self.send(b"R", struct.pack("<I", pages) + data)
-        self.expect(b"S")
 
     def finish(self, answer=None) -> Result:
-        """Collects a started run to its D or T; `answer(envelope) -> (status, body)` serves host calls."""
+        """Collects a run from its S to its D or T; `answer(envelope) -> (status, body)` serves host calls."""
         result = Result()
+        self.expect(b"S")
         outputs = {b"O": bytearray(), b"E": bytearray()}
         while True:
             tag, payload = self.receive()
@@ -172,7 +191,7 @@ class Host:
         return self.status
 
     def packet(self) -> tuple[bytes, bytes, list[int]]:
-        data, ancillary, _, _ = self.control.recvmsg(4096, socket.CMSG_SPACE(8))
+        data, ancillary, _, _ = self.control.recvmsg(4096, socket.CMSG_SPACE(16))
         fds = array.array("i")
         for level, kind, payload in ancillary:
             assert (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
@@ -212,8 +231,8 @@ class Host:
                 self._other(tag, payload)
                 continue
             got, pid = struct.unpack("<II", payload)
-            assert got == ident and len(fds) == 2
-            worker = Worker(self, ident, pid, socket.socket(fileno=fds[0]), fds[1])
+            assert got == ident and len(fds) == 3
+            worker = Worker(self, ident, pid, socket.socket(fileno=fds[0]), fds[1], fds[2])
             self.workers.append(worker)
             if idle:
                 worker.expect(b"I")

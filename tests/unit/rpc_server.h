@@ -167,7 +167,7 @@ static size_t on_refusal(const http_request *req, int status,
                          http_header out[HTTP_REFUSAL_HEADERS_MAX], void *data)
 {
     (void)data;
-    return rpc_bind(req, status, out);
+    return rpc_bind_refusal(req, status, out);
 }
 
 static void *run_server(void *data)

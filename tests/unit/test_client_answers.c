@@ -14,15 +14,24 @@ typedef struct outcome {
     plim_status status;
     plim_result *result;
     plim_error err;
-    int requests, connections;
+    int requests, connections, recorded;
 } outcome;
+
+static int count_recorded(void *ctx, plim_bytes request, plim_bytes response)
+{
+    assert_true(request.len > 0 && response.len > 0);
+    ++*(int *)ctx;
+    return 0;
+}
 
 static outcome exchange_with(server_script *script, const void *arg)
 {
     outcome out = {.err = PLIM_ERROR_INIT};
     server served;
     server_start(&served, script, arg, NULL);
-    client *made = server_client(&served, 20000, "the-token");
+    plim_recorder recorder = {
+        .size = sizeof(recorder), .ctx = &out.recorded, .record = count_recorded};
+    client *made = server_recorded_client(&served, &recorder);
     out.status = run_snippet(made, "console.log(1)", &out.result, &out.err);
     client_free(made);
     server_stop(&served);
@@ -44,6 +53,7 @@ static void release(outcome *it)
                      plim_status_name(wanted), plim_error_message(&(it).err));                     \
         assert_int_equal(plim_error_not_dispatched(&(it).err), (mark));                            \
         assert_int_equal((it).requests, 1);                                                        \
+        assert_int_equal((it).recorded, (wanted) == PLIM_OK); /* nothing that did not check */     \
     } while (0)
 
 static void a_good_answer_is_a_result(void **state)
@@ -138,11 +148,10 @@ static bool refuse_as_told(server_conn *conn, server_request *request)
 {
     const refusal *row = conn->server->arg;
     char body[2048];
-    int length = row->code ? snprintf(body, sizeof(body), "{\"code\":\"%s\",\"message\":\"m\"%s}",
-                                      row->code, row->more)
-                           : snprintf(body, sizeof(body), "%s", row->more);
+    if (row->code)
+        snprintf(body, sizeof(body), "{\"code\":\"%s\",\"message\":\"m\"%s}", row->code, row->more);
     server_answer(conn, request, row->http, row->code ? "application/json" : "text/plain",
-                  row->headers ? row->headers : "", (plim_bytes){body, (size_t)length});
+                  row->headers ? row->headers : "", plim_bytes_of(row->code ? body : row->more));
     return true;
 }
 
@@ -252,7 +261,30 @@ static void a_message_is_the_daemons_or_the_status(void **state)
     release(&it);
     row.more = "{\"code\":\"internal\"}";
     it = exchange_with(refuse_as_told, &row);
-    assert_string_equal(plim_error_message(&it.err), "HTTP 500");
+    assert_string_equal(plim_error_message(&it.err),
+                        "HTTP 500 and no message; is a daemon at this address?");
+    release(&it);
+}
+
+/* A mark that might stand in what was not read does not count, and neither does the header's. */
+static void of_a_huge_error_only_the_status_is_read(void **state)
+{
+    (void)state;
+    static const char front[] = DETAILS(DETAIL("NotDispatched", "CAU"));
+    _cleanup_buf_ base_buf body = BASE_BUF_INIT(2 << 20);
+    refusal row = {503,          PLIM_E_REMOTE, PLIM_ND_NONE,
+                   NULL,         NULL,          "Plimsoll-Not-Dispatched: capacity\r\n",
+                   "unavailable"};
+    base_buf_printf(&body, "{\"code\":\"internal\"%s,\"x\":[0", front);
+    while (body.len < 1 << 20)
+        base_buf_add_text(&body, ",{}");
+    base_buf_add_text(&body, "]}");
+    row.more = base_buf_text(&body);
+    outcome it = exchange_with(refuse_as_told, &row);
+    expect_outcome(it, PLIM_E_REMOTE, PLIM_ND_NONE);
+    assert_string_equal(plim_error_code(&it.err), "unavailable");
+    assert_string_equal(plim_error_message(&it.err),
+                        "HTTP 503 and no message; is a daemon at this address?");
     release(&it);
 }
 
@@ -269,6 +301,9 @@ static void a_session_end_never_reads_open(void **state)
         {DETAILS(DETAIL("SessionEnded", "CAo")), PLIM_SESSION_UNCLAIMED, ""},
         {DETAILS(DETAIL("SessionEnded", "CAkSHnNlc3Npb24gdW5rbm93biB0byB0aGlzIGNhbGxlcg")),
          PLIM_SESSION_NOT_FOUND, "session unknown to this caller"},
+        /* no secret of ours, whoever repeats it */
+        {DETAILS(DETAIL("SessionEnded", "CAISDWVuZCB0aGUtdG9rZW4=")), PLIM_SESSION_EXPIRED,
+         "end ***"},
         {DETAILS(DETAIL("SessionEnded", "CCo")), PLIM_SESSION_UNKNOWN, ""},
         {DETAILS(DETAIL("SessionEnded", "")), PLIM_SESSION_UNKNOWN, ""},
         {DETAILS(DETAIL("SessionEnded", "CA")), PLIM_SESSION_OPEN, ""},
@@ -492,8 +527,81 @@ static void special_numbers_check(void **state)
     plim_error err = PLIM_ERROR_INIT;
     plim_result *result = NULL;
     assert_true(client_run(made, &request, &ctx, &result, &err));
-    assert_true(isnan(result->rows[0].outputs[0]));
-    assert_true(signbit(result->rows[0].outputs[3]));
+    int32_t status;
+    const double *values;
+    size_t count;
+    assert_int_equal(plim_result_row_count(result), 1);
+    assert_int_equal(plim_result_width(result), 1);
+    assert_int_equal(plim_result_outcome(result), PLIM_OUTCOME_COMPLETED);
+    plim_result_row(result, 0, &status, &values, &count);
+    assert_int_equal(status, 5);
+    assert_int_equal(count, 5);
+    assert_true(isnan(values[0]));
+    assert_true(signbit(values[3]));
+    plim_result_row(result, 1, &status, &values, &count);
+    assert_true(status == 0 && !values && count == 0);
+    assert_int_equal(plim_result_step_count(result), 0);
+    plim_result_free(result);
+    client_free(made);
+    server_stop(&served);
+}
+
+/* ---- project ---- */
+
+static void bring_back(plim_result *result)
+{
+    static const core_artifact artifacts[] = {{PLIM_LIT("a/b"), PLIM_LIT("1\0002")}};
+    static const core_step_result step = {.command = PLIM_LIT("true"),
+                                          .out = PLIM_LIT("out"),
+                                          .err = PLIM_LIT("err"),
+                                          .exit_code = 124,
+                                          .timed_out = true,
+                                          .err_truncated = true,
+                                          .duration_ms = 7,
+                                          .limit_reached = "memory"};
+    result->outcome = PLIM_OUTCOME_TIMED_OUT;
+    result->outcome_detail = PLIM_LIT("why");
+    result->steps = &step;
+    result->step_count = 1;
+    result->artifacts = artifacts;
+    result->artifact_count = 1;
+    result->artifacts_truncated = true;
+}
+
+static void a_project_can_be_read(void **state)
+{
+    (void)state;
+    server_spoiler spoiler = {.result = bring_back};
+    server served;
+    server_start(&served, answer_spoiled, &spoiler, NULL);
+    client *made = server_client(&served, 20000, NULL);
+    plim_bytes step = PLIM_LIT("true");
+    plim_project_request project = {.steps = &step, .step_count = 1};
+    core_request request = {
+        .kind = PLIM_KIND_PROJECT, .options = &project.options, .project = &project};
+    run_ctx ctx = RUN_CTX_NONE;
+    plim_error err = PLIM_ERROR_INIT;
+    plim_result *result = NULL;
+    assert_true(client_run(made, &request, &ctx, &result, &err));
+    assert_int_equal(plim_result_outcome(result), PLIM_OUTCOME_TIMED_OUT);
+    assert_true(base_bytes_is(plim_result_outcome_detail(result), "why"));
+    assert_int_equal(plim_result_step_count(result), 1);
+    plim_step ran = plim_result_step(result, 0);
+    assert_true(base_bytes_is(ran.command, "true") && base_bytes_is(ran.out, "out") &&
+                base_bytes_is(ran.err, "err"));
+    assert_int_equal(ran.exit_code, 124);
+    assert_true(ran.timed_out && !ran.out_truncated && ran.err_truncated);
+    assert_int_equal(ran.duration_ms, 7);
+    assert_string_equal(ran.limit_reached, "memory");
+    assert_string_equal(plim_result_step(result, 1).limit_reached, "");
+    assert_int_equal(plim_result_artifact_count(result), 1);
+    plim_artifact file = plim_result_artifact(result, 0);
+    assert_true(base_bytes_is(file.path, "a/b"));
+    assert_int_equal(file.content.len, 3);
+    assert_memory_equal(file.content.data, "1\0002", 3);
+    assert_null(plim_result_artifact(result, 1).path.data);
+    assert_true(plim_result_artifacts_truncated(result));
+    assert_false(plim_result_interpreter_started(result) || plim_result_interpreter_ended(result));
     plim_result_free(result);
     client_free(made);
     server_stop(&served);
@@ -550,12 +658,14 @@ int main(void)
         cmocka_unit_test(a_captured_refusal_does_not_mark),
         cmocka_unit_test(each_refusal_has_its_class_and_mark),
         cmocka_unit_test(a_message_is_the_daemons_or_the_status),
+        cmocka_unit_test(of_a_huge_error_only_the_status_is_read),
         cmocka_unit_test(a_session_end_never_reads_open),
         cmocka_unit_test(a_marked_error_has_no_record),
         cmocka_unit_test(each_line_of_the_check_is_met),
         cmocka_unit_test(an_answer_of_another_kind_has_no_result),
         cmocka_unit_test(what_does_not_decode_is_malformed),
         cmocka_unit_test(special_numbers_check),
+        cmocka_unit_test(a_project_can_be_read),
         cmocka_unit_test(a_daemon_of_another_number_is_described_and_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -341,7 +341,9 @@ static void a_module_past_a_limit_is_not_sent(void **state)
     expect_module(it, it_is, true);
     it_is.width++;
     expect_module(it, it_is, false);
-    it_is = good, it_is.rows = PLIM_MODULE_ROWS_MAX + 1, it_is.width = 1;
+    it_is = good, it_is.rows = PLIM_MODULE_ROWS_MAX, it_is.width = 1, it_is.step = 1;
+    expect_module(it, it_is, true);
+    it_is.rows++;
     expect_module(it, it_is, false);
     it_is = good, it_is.end_time = 0;
     expect_module(it, it_is, false);

@@ -381,15 +381,27 @@ SSL_CTX *server_tls(const char *pem_path)
 
 /* ---- the other side ---- */
 
-client *server_client(const server *self, int64_t timeout_ms, const char *token)
+static client *open_client(const server *self, int64_t timeout_ms, const char *token,
+                           const plim_recorder *recorder)
 {
     client *made = NULL;
     plim_client_options options = {.size = sizeof(options),
                                    .base_url = plim_bytes_of(self->url),
                                    .token = plim_bytes_of(token),
-                                   .request_timeout_ms = timeout_ms};
+                                   .request_timeout_ms = timeout_ms,
+                                   .recorder = recorder};
     MUST(client_new(&options, &made, NULL));
     return made;
+}
+
+client *server_client(const server *self, int64_t timeout_ms, const char *token)
+{
+    return open_client(self, timeout_ms, token, NULL);
+}
+
+client *server_recorded_client(const server *self, const plim_recorder *recorder)
+{
+    return open_client(self, 20000, "the-token", recorder);
 }
 
 plim_status run_snippet(client *self, const char *code, plim_result **out, plim_error *err)

@@ -101,6 +101,9 @@ bool server_has_line(const server_request *request, const char *line);
 /* A client of the server's URL; `timeout_ms` 0 for the default. Ends the test when it cannot be. */
 client *server_client(const server *self, int64_t timeout_ms, const char *token);
 
+/* The same with the token `the-token` and a recorder. */
+client *server_recorded_client(const server *self, const plim_recorder *recorder);
+
 /* Run `code` as a snippet; the status. `*out` and `*err` are the caller's. */
 plim_status run_snippet(client *self, const char *code, plim_result **out, plim_error *err);
 

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <stdlib.h>
+#include <sys/eventfd.h>
 
 #include "core/core.h"
 
@@ -231,6 +232,42 @@ static void a_slot_is_held_for_the_run(void **state)
 
 /* ---- readiness ---- */
 
+/* What a caller's leaving broke off is no fault of the provider; a mark is worth more. */
+static void a_caller_that_left_is_told_so(void **state)
+{
+    (void)state;
+    int gone = eventfd(1, EFD_CLOEXEC), here = eventfd(0, EFD_CLOEXEC);
+    assert_true(gone >= 0 && here >= 0);
+    const struct {
+        run_ctx ctx;
+        bool marked;
+        plim_status status;
+        const char *code;
+    } cases[] = {
+        {{BASE_NEVER, gone}, false, PLIM_E_CANCELED, "canceled"},
+        {{base_monotonic_ns() - 1, here}, false, PLIM_E_REQUEST_TIMEOUT, "deadline_exceeded"},
+        {{BASE_NEVER, here}, false, PLIM_E_REMOTE, "internal"},
+        {{BASE_NEVER, gone}, true, PLIM_E_UNSUPPORTED, "unimplemented"},
+    };
+    for (size_t i = 0; i < PLIM_COUNT(cases); i++) {
+        struct recorder recorder = {.tier = PLIM_TIER_PROCESS,
+                                    .run_fails = !cases[i].marked,
+                                    .run_refuses = cases[i].marked};
+        core_gate *gate = gate_on(&recorder, ample, PLIM_TIER_UNKNOWN);
+        plim_javascript_request request = {.code = PLIM_LIT("1")};
+        core_request inner = {PLIM_KIND_JAVASCRIPT, &request.options, .javascript = &request};
+        plim_result *result = NULL;
+        plim_error err = PLIM_ERROR_INIT;
+        assert_false(core_gate_run(gate, &inner, PLIM_LIT("a"), &cases[i].ctx, &result, &err));
+        assert_int_equal(plim_error_status(&err), cases[i].status);
+        assert_string_equal(plim_error_code(&err), cases[i].code);
+        assert_int_equal(plim_may_have_run(&err), !cases[i].marked);
+        core_gate_free(gate);
+    }
+    close(gone);
+    close(here);
+}
+
 static void readiness_stops_at_the_first_fault(void **state)
 {
     (void)state;
@@ -287,6 +324,7 @@ int main(void)
         cmocka_unit_test(rules_are_compared_with_the_stated_identity),
         cmocka_unit_test(evidence_that_falls_is_seen),
         cmocka_unit_test(a_slot_is_held_for_the_run),
+        cmocka_unit_test(a_caller_that_left_is_told_so),
         cmocka_unit_test(readiness_stops_at_the_first_fault),
         cmocka_unit_test(a_provider_may_have_no_smoke_test),
     };

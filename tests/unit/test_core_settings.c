@@ -97,9 +97,9 @@ static const struct integer {
     int64_t least, most;
     size_t offset;
 } integers[] = {
-    {"SANDBOX_MEMORY_MB", 0, INT64_MAX, offsetof(core_settings, memory_mb)},
+    {"SANDBOX_MEMORY_MB", 0, CORE_MIB_MAX, offsetof(core_settings, memory_mb)},
     {"SANDBOX_PIDS", 0, INT64_MAX, offsetof(core_settings, pids)},
-    {"SANDBOX_DISK_MB", 0, INT64_MAX, offsetof(core_settings, disk_mb)},
+    {"SANDBOX_DISK_MB", 0, CORE_MIB_MAX, offsetof(core_settings, disk_mb)},
     {"SANDBOX_MAX_CONCURRENT", 1, 1024, offsetof(core_settings, max_concurrent)},
     {"SANDBOX_PER_KEY_CONCURRENT", 0, 1024, offsetof(core_settings, per_key_concurrent)},
     {"SANDBOX_RATE_PER_MIN", 0, INT32_MAX, offsetof(core_settings, rate_per_min)},
@@ -136,20 +136,34 @@ static void integers_hold_their_range(void **state)
     }
 }
 
-static void numbers_are_finite_and_not_negative(void **state)
+/* Bytes of the most MiB still fit, so that a bound never wraps to none. */
+static void mebibytes_have_a_number_of_bytes(void **state)
+{
+    (void)state;
+    int64_t bytes;
+    assert_false(__builtin_mul_overflow(CORE_MIB_MAX, INT64_C(1) << 20, &bytes));
+    assert_true(__builtin_mul_overflow(CORE_MIB_MAX + 1, INT64_C(1) << 20, &bytes));
+}
+
+static void numbers_are_none_or_a_bound_that_counts(void **state)
 {
     (void)state;
     static const struct {
         plim_bytes text;
         double value;
-    } good[] = {{PLIM_LIT("0"), 0}, {PLIM_LIT("0.5"), 0.5}, {PLIM_LIT(" 2 "), 2}};
+    } good[] = {{PLIM_LIT("0"), 0},
+                {PLIM_LIT("0.5"), 0.5},
+                {PLIM_LIT(" 2 "), 2},
+                {PLIM_LIT("0.001"), 0.001},
+                {PLIM_LIT("1e6"), 1e6}};
     for (size_t i = 0; i < PLIM_COUNT(good); i++) {
         core_settings settings;
         assert_true(read_one("SANDBOX_CPUS", good[i].text, &settings, NULL));
         assert_true(settings.cpus == good[i].value);
     }
-    static const plim_bytes bad[] = {PLIM_LIT("NaN"), PLIM_LIT("inf"),   PLIM_LIT("-1"),
-                                     PLIM_LIT("1,5"), PLIM_LIT("1e999"), PLIM_LIT("two")};
+    static const plim_bytes bad[] = {PLIM_LIT("NaN"),     PLIM_LIT("inf"),   PLIM_LIT("-1"),
+                                     PLIM_LIT("1,5"),     PLIM_LIT("1e999"), PLIM_LIT("two"),
+                                     PLIM_LIT("0.00099"), PLIM_LIT("1e-10"), PLIM_LIT("1e7")};
     for (size_t i = 0; i < PLIM_COUNT(bad); i++)
         assert_bad("SANDBOX_CPUS", bad[i]);
 }
@@ -363,7 +377,8 @@ int main(void)
         cmocka_unit_test(unset_and_blank_are_defaults),
         cmocka_unit_test(the_table_is_complete),
         cmocka_unit_test(integers_hold_their_range),
-        cmocka_unit_test(numbers_are_finite_and_not_negative),
+        cmocka_unit_test(mebibytes_have_a_number_of_bytes),
+        cmocka_unit_test(numbers_are_none_or_a_bound_that_counts),
         cmocka_unit_test(switches_are_on_or_off),
         cmocka_unit_test(tiers_are_walls),
         cmocka_unit_test(names_are_trimmed_and_lowered),

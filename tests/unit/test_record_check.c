@@ -355,6 +355,174 @@ static void a_module_digest_covers_grouping_and_the_last_bit(void **state)
 }
 
 /* Every double of a wide row reaches the digest, past the writer's block. */
+/* Each kind empty, and none: five requests, five digests. */
+static void an_empty_payload_is_of_its_kind(void **state)
+{
+    (void)state;
+    plim_javascript_request javascript = {.size = 0};
+    plim_project_request project = {.size = 0};
+    plim_module_request module = {.size = 0};
+    record_cell cell = {.file_count = 0};
+    const record_request requests[] = {
+        {.protocol = 3},
+        {.protocol = 3, .kind = PLIM_KIND_JAVASCRIPT, .javascript = &javascript},
+        {.protocol = 3, .kind = PLIM_KIND_PROJECT, .project = &project},
+        {.protocol = 3, .kind = PLIM_KIND_MODULE, .module = &module},
+        {.protocol = 3, .kind = PLIM_KIND_CELL, .cell = &cell},
+    };
+    char digests[PLIM_COUNT(requests)][BASE_SHA256_HEX + 1];
+    for (size_t i = 0; i < PLIM_COUNT(requests); i++) {
+        assert_true(record_request_digest(&requests[i], digests[i]));
+        for (size_t before = 0; before < i; before++)
+            assert_string_not_equal(digests[before], digests[i]);
+    }
+}
+
+static void a_request_digest_covers_what_was_asked(void **state)
+{
+    (void)state;
+    const plim_bytes ab[] = {PLIM_LIT("a"), PLIM_LIT("b")}, ba[] = {PLIM_LIT("b"), PLIM_LIT("a")};
+    plim_javascript_request snippet = {.code = PLIM_LIT("1")}, code = snippet, grant = snippet;
+    code.code = PLIM_LIT("2");
+    grant.grant_profile = PLIM_LIT("g");
+    record_request good = {.protocol = 3,
+                           .timeout_ms = 5,
+                           .software = {PLIM_RULE_APPROVED, ab, 2},
+                           .kind = PLIM_KIND_JAVASCRIPT,
+                           .javascript = &snippet};
+    record_request changed[] = {good, good, good, good, good, good, good, good};
+    changed[0].protocol = 2;
+    changed[1].minimum_isolation = PLIM_LIT("vm");
+    changed[2].timeout_ms = 0;
+    changed[3].software.mode = PLIM_RULE_EXACT;
+    changed[4].software.count = 1;
+    changed[5].software.identities = ba;
+    changed[6].javascript = &code;
+    changed[7].javascript = &grant;
+    char base[BASE_SHA256_HEX + 1], other[BASE_SHA256_HEX + 1];
+    assert_true(record_request_digest(&good, base));
+    for (size_t i = 0; i < PLIM_COUNT(changed); i++) {
+        assert_true(record_request_digest(&changed[i], other));
+        assert_string_not_equal(base, other);
+    }
+    snippet.options.trace_id = PLIM_LIT("t");
+    snippet.options.timeout_ms = 9;
+    assert_true(record_request_digest(&good, other));
+    assert_string_equal(base, other);
+}
+
+/* ---- what a result's digest covers ---- */
+
+static core_step_result step;
+static core_artifact artifact;
+static core_module_row row;
+
+static plim_result base_result(plim_kind kind)
+{
+    static const double outputs[] = {1, 2};
+    step = (core_step_result){.command = PLIM_LIT("c"), .limit_reached = ""};
+    artifact = (core_artifact){PLIM_LIT("p"), PLIM_LIT("content")};
+    row = (core_module_row){1, outputs, 2};
+    return (plim_result){.kind = kind,
+                         .provider = "p",
+                         .isolation = "vm",
+                         .limit_reached = "",
+                         .steps = &step,
+                         .step_count = kind == PLIM_KIND_PROJECT,
+                         .artifacts = &artifact,
+                         .artifact_count = kind == PLIM_KIND_PROJECT,
+                         .rows = &row,
+                         .row_count = kind == PLIM_KIND_MODULE};
+}
+
+#define CHANGE(name, ...)                                                                          \
+    static void name(plim_result *r)                                                               \
+    {                                                                                              \
+        (void)r;                                                                                   \
+        __VA_ARGS__;                                                                               \
+    }
+CHANGE(out, r->out = PLIM_LIT("x"))
+CHANGE(err, r->err = PLIM_LIT("x"))
+CHANGE(exit_code, r->exit_code = -1)
+CHANGE(timed_out, r->timed_out = true)
+CHANGE(out_truncated, r->out_truncated = true)
+CHANGE(err_truncated, r->err_truncated = true)
+CHANGE(started, r->interpreter_started = true)
+CHANGE(ended, r->interpreter_ended = true)
+CHANGE(outcome, r->outcome = PLIM_OUTCOME_TIMED_OUT)
+CHANGE(detail, r->outcome_detail = PLIM_LIT("x"))
+CHANGE(artifacts_truncated, r->artifacts_truncated = true)
+CHANGE(no_steps, r->step_count = 0)
+CHANGE(no_artifacts, r->artifact_count = 0)
+CHANGE(step_command, step.command = PLIM_LIT("x"))
+CHANGE(step_exit, step.exit_code = 1)
+CHANGE(step_timed_out, step.timed_out = true)
+CHANGE(step_out, step.out = PLIM_LIT("x"))
+CHANGE(step_err, step.err = PLIM_LIT("x"))
+CHANGE(step_out_truncated, step.out_truncated = true)
+CHANGE(step_err_truncated, step.err_truncated = true)
+CHANGE(artifact_path, artifact.path = PLIM_LIT("x"))
+CHANGE(artifact_content, artifact.content = PLIM_LIT("x"))
+CHANGE(width, r->width = 2)
+CHANGE(row_status, row.status = 0)
+CHANGE(row_fewer, row.count = 1)
+CHANGE(duration, r->duration_ms = 9; step.duration_ms = 9)
+CHANGE(evidence, r->provider = "q"; r->isolation = "none"; r->limit_reached = "memory")
+
+static void a_result_digest_covers_what_came_back(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*change)(plim_result *result);
+        plim_kind kind;
+        bool is_covered;
+    } rows[] = {
+        {out, PLIM_KIND_JAVASCRIPT, true},
+        {err, PLIM_KIND_JAVASCRIPT, true},
+        {exit_code, PLIM_KIND_JAVASCRIPT, true},
+        {timed_out, PLIM_KIND_JAVASCRIPT, true},
+        {out_truncated, PLIM_KIND_JAVASCRIPT, true},
+        {err_truncated, PLIM_KIND_JAVASCRIPT, true},
+        {duration, PLIM_KIND_JAVASCRIPT, false},
+        {evidence, PLIM_KIND_JAVASCRIPT, false},
+        {started, PLIM_KIND_CELL, true},
+        {ended, PLIM_KIND_CELL, true},
+        {outcome, PLIM_KIND_PROJECT, true},
+        {detail, PLIM_KIND_PROJECT, true},
+        {artifacts_truncated, PLIM_KIND_PROJECT, true},
+        {no_steps, PLIM_KIND_PROJECT, true},
+        {no_artifacts, PLIM_KIND_PROJECT, true},
+        {step_command, PLIM_KIND_PROJECT, true},
+        {step_exit, PLIM_KIND_PROJECT, true},
+        {step_timed_out, PLIM_KIND_PROJECT, true},
+        {step_out, PLIM_KIND_PROJECT, true},
+        {step_err, PLIM_KIND_PROJECT, true},
+        {step_out_truncated, PLIM_KIND_PROJECT, true},
+        {step_err_truncated, PLIM_KIND_PROJECT, true},
+        {artifact_path, PLIM_KIND_PROJECT, true},
+        {artifact_content, PLIM_KIND_PROJECT, true},
+        {duration, PLIM_KIND_PROJECT, false},
+        {evidence, PLIM_KIND_PROJECT, false},
+        {outcome, PLIM_KIND_MODULE, true},
+        {detail, PLIM_KIND_MODULE, true},
+        {width, PLIM_KIND_MODULE, true},
+        {out, PLIM_KIND_MODULE, true},
+        {err, PLIM_KIND_MODULE, true},
+        {row_status, PLIM_KIND_MODULE, true},
+        {row_fewer, PLIM_KIND_MODULE, true},
+        {duration, PLIM_KIND_MODULE, false},
+    };
+    for (size_t i = 0; i < PLIM_COUNT(rows); i++) {
+        char before[BASE_SHA256_HEX + 1], after[BASE_SHA256_HEX + 1];
+        plim_result result = base_result(rows[i].kind);
+        assert_true(record_result_digest(&result, before));
+        rows[i].change(&result);
+        assert_true(record_result_digest(&result, after));
+        if ((strcmp(before, after) != 0) != rows[i].is_covered)
+            fail_msg("row %zu", i);
+    }
+}
+
 static void a_long_row_is_digested_whole(void **state)
 {
     (void)state;
@@ -423,6 +591,9 @@ int main(void)
         cmocka_unit_test(a_copy_holds_its_own_text),
         cmocka_unit_test(a_project_digest_covers_order_and_boundaries),
         cmocka_unit_test(a_module_digest_covers_grouping_and_the_last_bit),
+        cmocka_unit_test(an_empty_payload_is_of_its_kind),
+        cmocka_unit_test(a_request_digest_covers_what_was_asked),
+        cmocka_unit_test(a_result_digest_covers_what_came_back),
         cmocka_unit_test(a_long_row_is_digested_whole),
         cmocka_unit_test(every_nan_becomes_the_one),
     };

@@ -310,6 +310,11 @@ static void errors_as_trailers(void **state)
     assert_string_equal(base_buf_text(&message), "100%25 %C3%A9%0A ~");
     assert_int_equal(details.len, 0);
     base_buf_clear(&message);
+    /* No header's value begins or ends with a space, so such an answer could not be sent. */
+    plim_fail(&err, PLIM_E_REMOTE, PLIM_CODE_ABORTED, " a b ");
+    assert_true(rpc_error_grpc(&err, NULL, MARK, &message, &details));
+    assert_string_equal(base_buf_text(&message), "%20a b%20");
+    base_buf_clear(&message);
     core_refuse_request(&err, "no");
     assert_true(rpc_error_grpc(&err, NULL, MARK, &message, &details));
     char bytes[256];

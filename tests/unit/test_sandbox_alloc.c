@@ -255,13 +255,14 @@ static bool read_frames(plim_error *err)
     return true;
 }
 
+/* Nothing is built of what a guest sends: no envelope makes this process larger, none is refused
+ * for want of memory. */
 static bool answer_call(plim_error *err)
 {
-    static const char text[] = "{\"method\":\"GET\",\"path\":\"/a\",\"body\":[1,{\"k\":\"v\"}]}";
-    wasm_reply reply = wasm_answer_without_broker((plim_bytes){text, sizeof(text) - 1});
-    if (reply.status == 400)
-        return plim_refuse_nomem(err); /* the guest cannot tell, and may try again */
-    assert_int_equal(reply.status, 503);
+    static const char text[] =
+        "{\"m\\u0065thod\":\"GET\",\"path\":\"/a\",\"body\":[1,{\"k\":\"v\"}]}";
+    (void)err;
+    assert_int_equal(wasm_answer_without_broker((plim_bytes){text, sizeof(text) - 1}).status, 503);
     return true;
 }
 
@@ -343,11 +344,11 @@ static void pure_modules_survive(void **state)
             fail_msg("scenario %zu allocates nothing", i);
 }
 
-static void the_json_reader_survives(void **state)
+static void host_calls_allocate_nothing(void **state)
 {
     (void)state;
     json_set_alloc_funcs(__wrap_malloc, __wrap_free);
-    assert_true(fail_each(answer_call) > 10);
+    assert_int_equal(fail_each(answer_call), 0);
     json_set_alloc_funcs(__real_malloc, __real_free);
 }
 
@@ -366,7 +367,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pure_modules_survive),
-        cmocka_unit_test(the_json_reader_survives),
+        cmocka_unit_test(host_calls_allocate_nothing),
         cmocka_unit_test(runs_survive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,11 @@
 
 #include <math.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "sandbox_support.h"
@@ -356,6 +360,72 @@ static int clean_environment(void **state)
     return 0;
 }
 
+/* ---- a startup test that takes long ---- */
+
+struct readying {
+    plim_sandbox *sandbox;
+    plim_cancel *cancel;
+    atomic_bool ended;
+};
+
+static void *make_ready(void *data)
+{
+    struct readying *it = data;
+    plim_sandbox_ready(it->sandbox, it->cancel, NULL);
+    it->ended = true;
+    return NULL;
+}
+
+/* A Unix socket that takes connections and says nothing, as an Engine that hangs does. */
+static int listen_silently(char folder[], char path[], size_t size)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, size, "%s/engine", folder);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    return fd;
+}
+
+static void who_waits_for_a_startup_test_can_leave(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/plimsoll-open-XXXXXX", path[64], host[80];
+    int fd = listen_silently(folder, path, sizeof(path));
+    snprintf(host, sizeof(host), "unix://%s", path);
+    const plim_setting settings[] = {{PLIM_LIT("SANDBOX_PROVIDER"), PLIM_LIT("docker")},
+                                     {PLIM_LIT("DOCKER_HOST"), plim_bytes_of(host)}};
+    plim_local_options options = {sizeof(options), settings, 2, true};
+    struct readying first = {.cancel = plim_cancel_new()};
+    plim_error err = PLIM_ERROR_INIT;
+    assert_int_equal(plim_sandbox_local(&options, &first.sandbox, &err), PLIM_OK);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, make_ready, &first), 0);
+    struct pollfd asked = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&asked, 1, HANG_MS), 1);
+
+    plim_cancel *cancel = plim_cancel_new();
+    plim_cancel_fire(cancel);
+    plim_javascript_request request = {.size = sizeof(request), .code = PLIM_LIT("1")};
+    plim_result *result = (plim_result *)&marker;
+    assert_int_equal(plim_run_javascript(first.sandbox, &request, cancel, &result, &err),
+                     PLIM_E_CANCELED);
+    assert_refused(&err, PLIM_E_CANCELED, "canceled", PLIM_ND_REQUEST);
+    assert_null(result);
+    assert_false(first.ended); /* it was not waited for */
+
+    plim_cancel_fire(first.cancel);
+    pthread_join(thread, NULL);
+    plim_sandbox_free(first.sandbox);
+    plim_cancel_free(cancel);
+    plim_cancel_free(first.cancel);
+    close(fd);
+    unlink(path);
+    rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +438,7 @@ int main(void)
         cmocka_unit_test(limits_that_would_not_hold_are_refused),
         cmocka_unit_test(describing_starts_nothing),
         cmocka_unit_test(a_fired_cancel_stops_a_run_before_it_starts),
+        cmocka_unit_test(who_waits_for_a_startup_test_can_leave),
     };
     return cmocka_run_group_tests(tests, clean_environment, NULL);
 }

@@ -28,6 +28,12 @@ static const struct envelope {
     {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":12345678901234567000}"), 503},
     {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":-9223372036854775809}"), 503},
     {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":1e308}"), 503},
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":-1e999}"), 503},
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":[[],{},[{}],\"]\",{\"}\":[]}]}"), 503},
+    {PLIM_LIT("{\"body\":[[1],2,{\"a\":{},\"b\":[0]}],\"path\":\"/a\",\"method\":\"GET\"}"), 503},
+    /* the keys inside a body are the API's affair */
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":{\"x\":1,\"x\":2}}"), 503},
+    {PLIM_LIT("{\"\\u006d\\u0065\\u0074\\u0068\\u006f\\u0064\":\"GET\",\"path\":\"/a\"}"), 503},
     {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":{\"x\":1,\"method\":2}}"), 503},
     /* not exactly one such object */
     {PLIM_LIT("\"GET\""), 400},
@@ -56,6 +62,19 @@ static const struct envelope {
     {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"Body\":1}"), 400},
     {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"\":1}"), 400},
     {PLIM_LIT("{\"METHOD\":\"GET\",\"path\":\"/a\"}"), 400},
+    /* a body that is not one value */
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":}"), 400},
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":[}"), 400},
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":[1,]}"), 400},
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":[1}}"), 400},
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":[1 2]}"), 400},
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":[1]]}"), 400},
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":{1:2}}"), 400},
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":{\"x\"}}"), 400},
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":{\"x\":1,}}"), 400},
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":{\"x\":1]}"), 400},
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":\"\\ud800\"}"), 400},
+    {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"body\":1,}"), 400},
     /* a key twice, whatever it says */
     {PLIM_LIT("{\"method\":\"GET\",\"method\":\"GET\",\"path\":\"/a\"}"), 400},
     {PLIM_LIT("{\"method\":\"GET\",\"path\":\"/a\",\"path\":\"/b\"}"), 400},
@@ -105,12 +124,13 @@ static void lengths_are_judged_first(void **state)
     assert_int_equal(wasm_answer_without_broker((plim_bytes){text, sizeof(text) - 1}).status, 400);
 }
 
+static const char front[] = "{\"method\":\"GET\",\"path\":\"/a\",\"body\":";
+
 /* Brackets without end: a stack that follows them must not be the process's. */
 static void nesting_is_bounded(void **state)
 {
     (void)state;
     static char text[PLIM_WORKER_ENVELOPE_MAX];
-    static const char front[] = "{\"method\":\"GET\",\"path\":\"/a\",\"body\":";
     static const char kinds[] = {'[', '{'};
     for (size_t i = 0; i < PLIM_COUNT(kinds); i++) {
         memset(text, kinds[i], sizeof(text));
@@ -119,12 +139,35 @@ static void nesting_is_bounded(void **state)
     }
 }
 
+/* `depth` brackets around a number. */
+static uint32_t status_of_depth(size_t depth)
+{
+    _cleanup_buf_ base_buf text = BASE_BUF_INIT(65536);
+    base_buf_add_text(&text, front);
+    for (size_t i = 0; i < depth; i++)
+        base_buf_add_byte(&text, '[');
+    base_buf_add_byte(&text, '0');
+    for (size_t i = 0; i < depth; i++)
+        base_buf_add_byte(&text, ']');
+    base_buf_add_byte(&text, '}');
+    return wasm_answer_without_broker(base_buf_bytes(&text)).status;
+}
+
+static void nesting_up_to_the_bound_is_a_value(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of_depth(1), 503);
+    assert_int_equal(status_of_depth(2048), 503);
+    assert_int_equal(status_of_depth(2049), 400);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(envelopes_are_judged),
         cmocka_unit_test(lengths_are_judged_first),
         cmocka_unit_test(nesting_is_bounded),
+        cmocka_unit_test(nesting_up_to_the_bound_is_a_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -18,22 +19,30 @@
 #include "providers/wasm/run.h"
 #include "sandbox_support.h"
 
+/* How the runs of these tests wait for the first answer: they all pass either way. */
+static wasm_eager eager;
+
 /* ---- a worker that says what a test wants ---- */
 
 struct liar {
     int socket; /* its end */
     pid_t process;
     plim_bytes says;
-    bool hangs_up;   /* closes its socket afterwards, else keeps it open */
-    bool reads_none; /* never reads what it is sent */
-    bool floods;     /* repeats what it says until the socket is closed */
+    plim_bytes leaves;    /* said and not sent: waits in its outbox */
+    uint64_t leaves_sent; /* what its outbox states as sent before that */
+    uint32_t leaves_more; /* bytes that its outbox counts beyond those */
+    size_t outbox_cut;    /* bytes that its outbox is too short */
+    bool hangs_up;        /* closes its socket afterwards, else keeps it open */
+    bool reads_none;      /* never reads what it is sent */
+    bool floods;          /* repeats what it says until the socket is closed */
 };
 
 static bool say(const struct liar *liar)
 {
     plim_bytes left = liar->says;
     while (left.len) {
-        ssize_t sent = send(liar->socket, left.data, left.len, MSG_NOSIGNAL);
+        size_t piece = left.len < PLIM_WORKER_PACKET_MAX ? left.len : PLIM_WORKER_PACKET_MAX;
+        ssize_t sent = send(liar->socket, left.data, piece, MSG_NOSIGNAL);
         if (sent <= 0)
             return false;
         left = (plim_bytes){left.data + sent, left.len - (size_t)sent};
@@ -44,7 +53,7 @@ static bool say(const struct liar *liar)
 static void *lie(void *argument)
 {
     struct liar *liar = argument;
-    char drop[4096];
+    char drop[PLIM_WORKER_PACKET_MAX];
     /* The run comes first: its frame, as far as one read gets. */
     if (!liar->reads_none && recv(liar->socket, drop, sizeof(drop), 0) <= 0)
         return NULL;
@@ -68,10 +77,25 @@ static pid_t spawn_idler(void)
     return pid;
 }
 
+static int outbox_of(const struct liar *liar)
+{
+    struct plim_worker_outbox outbox = {.sent = liar->leaves_sent,
+                                        .length = (uint32_t)liar->leaves.len + liar->leaves_more};
+    assert_true(liar->leaves.len <= sizeof(outbox.bytes));
+    if (liar->leaves.len)
+        memcpy(outbox.bytes, liar->leaves.data, liar->leaves.len);
+    size_t size = sizeof(outbox) - liar->outbox_cut;
+    int fd = memfd_create("outbox", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, &outbox, size, 0), size);
+    return fd;
+}
+
 struct told {
     wasm_run_end end;
     wasm_run run;
     wasm_phase phase;
+    wasm_eager eager;
 };
 
 /* One run of `code` for at most `timeout_ms`, as the pool would have it. */
@@ -83,12 +107,14 @@ static struct told run_against(struct liar liar, plim_bytes code, const run_ctx 
     static char input[WASM_INPUT_BYTES];
     wasm_pool *pool = wasm_pool_new(1, false);
     assert_non_null(pool);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     liar.socket = ends[1];
     liar.process = spawn_idler();
     wasm_worker worker = {.socket = ends[0],
                           .pidfd = pidfd_open(liar.process, 0),
+                          .outbox = outbox_of(&liar),
                           .input = input,
+                          .eager = eager,
                           .state = WASM_WORKER_TAKEN,
                           .end = WASM_END_STATUS,
                           .status = SIGKILL};
@@ -102,12 +128,14 @@ static struct told run_against(struct liar liar, plim_bytes code, const run_ctx 
     told.end = wasm_run_on(pool, &worker, code, PLIM_WASM_PAGES_DEFAULT, ctx,
                            base_deadline_after_ms(timeout_ms), &told.run);
     told.phase = worker.frames.phase;
+    told.eager = worker.eager;
     shutdown(ends[0], SHUT_RDWR);
     pthread_join(thread, NULL);
     kill(liar.process, SIGKILL);
     waitpid(liar.process, NULL, 0);
     base_fd_close(&worker.socket);
     base_fd_close(&worker.pidfd);
+    base_fd_close(&worker.outbox);
     base_fd_close(&liar.socket);
     wasm_frames_free(&worker.frames);
     wasm_pool_free(pool);
@@ -263,6 +291,93 @@ static void a_worker_that_dies_is_a_result_once_it_started(void **state)
     }
 }
 
+/* ---- what a worker had said and not sent ---- */
+
+/* Whoever ends it, and whenever: what was said counts, once. */
+static void last_words_are_part_of_the_run(void **state)
+{
+    (void)state;
+    enum { START_OUT = 11 }; /* bytes of START OUT */
+    static const struct {
+        struct liar liar;
+        wasm_run_end end;
+        const char *out, *err;
+    } cases[] = {
+        /* killed while it had sent nothing */
+        {{.leaves = PLIM_LIT(START), .hangs_up = true}, WASM_RUN_ABORTED, "", ""},
+        {{.leaves = PLIM_LIT(START OUT ERR), .hangs_up = true}, WASM_RUN_ABORTED, "o", "e"},
+        /* between its last frame and the sending of it */
+        {{.leaves = PLIM_LIT(START OUT DONE0), .hangs_up = true}, WASM_RUN_ABORTED, "o", ""},
+        /* after a send, in the middle of one, and in the middle of a frame */
+        {{.says = PLIM_LIT(START OUT),
+          .leaves = PLIM_LIT(OUT ERR),
+          .leaves_sent = START_OUT,
+          .hangs_up = true},
+         WASM_RUN_ABORTED,
+         "oo",
+         "e"},
+        {{.says = PLIM_LIT(START OUT), .leaves = PLIM_LIT(START OUT OUT ERR), .hangs_up = true},
+         WASM_RUN_ABORTED,
+         "oo",
+         "e"},
+        {{.says = PLIM_LIT(START "O\1\0"), .leaves = PLIM_LIT(START OUT ERR), .hangs_up = true},
+         WASM_RUN_ABORTED,
+         "o",
+         "e"},
+        /* sent, and not yet taken out of the count; or taken out, and not yet counted as sent */
+        {{.says = PLIM_LIT(START OUT), .leaves = PLIM_LIT(START OUT), .hangs_up = true},
+         WASM_RUN_ABORTED,
+         "o",
+         ""},
+        {{.says = PLIM_LIT(START OUT), .hangs_up = true}, WASM_RUN_ABORTED, "o", ""},
+        /* the deadline */
+        {{.leaves = PLIM_LIT(START OUT)}, WASM_RUN_TIMEOUT, "o", ""},
+        {{.says = PLIM_LIT(START), .leaves = PLIM_LIT(START OUT ERR DONE0)},
+         WASM_RUN_TIMEOUT,
+         "o",
+         "e"},
+    };
+    for (size_t i = 0; i < PLIM_COUNT(cases); i++) {
+        struct told told = run_against(cases[i].liar, PLIM_LIT("1"), &no_end,
+                                       cases[i].liar.hangs_up ? HANG_MS : 60);
+        if (told.end != cases[i].end)
+            fail_msg("case %zu ended as %d (%s)", i, (int)told.end, told.run.reason);
+        assert_true(told.run.started);
+        assert_true(base_bytes_is(base_buf_bytes(&told.run.out.kept), cases[i].out));
+        assert_true(base_bytes_is(base_buf_bytes(&told.run.err.kept), cases[i].err));
+        wasm_run_free(&told.run);
+    }
+}
+
+/* An outbox that nobody honest leaves says nothing: then the run may have started. */
+static void a_lying_outbox_is_no_proof_that_nothing_ran(void **state)
+{
+    (void)state;
+    static const struct liar liars[] = {
+        {.leaves = PLIM_LIT(""), .leaves_sent = 1, .hangs_up = true},
+        {.leaves_sent = UINT64_MAX, .hangs_up = true},
+        {.leaves_more = PLIM_WORKER_OUTBOX_ROOM + 1, .hangs_up = true},
+        {.leaves_more = UINT32_MAX, .hangs_up = true},
+        {.outbox_cut = 1, .hangs_up = true},
+        {.outbox_cut = sizeof(struct plim_worker_outbox), .hangs_up = true},
+    };
+    for (size_t i = 0; i < PLIM_COUNT(liars); i++) {
+        struct told told = run_against(liars[i], PLIM_LIT("1"), &no_end, HANG_MS);
+        if (told.end != WASM_RUN_ABORTED)
+            fail_msg("liar %zu ended as %d (%s)", i, (int)told.end, told.run.reason);
+        assert_int_equal(told.run.out.kept.len, 0);
+        wasm_run_free(&told.run);
+    }
+    /* Bytes of no frame, within the bounds: all of them are read, none is believed. */
+    struct told told = run_against((struct liar){.says = PLIM_LIT(START OUT),
+                                                 .leaves_more = PLIM_WORKER_OUTBOX_ROOM,
+                                                 .hangs_up = true},
+                                   PLIM_LIT("1"), &no_end, HANG_MS);
+    assert_int_equal(told.end, WASM_RUN_ABORTED);
+    assert_true(base_bytes_is(base_buf_bytes(&told.run.out.kept), "o"));
+    wasm_run_free(&told.run);
+}
+
 /* Output without end is kept up to the cap and read on: the flood ends with the run. */
 static void a_flood_is_cut(void **state)
 {
@@ -305,6 +420,68 @@ static void a_cancelled_run_is_gone(void **state)
     wasm_run_free(&told.run);
 }
 
+/* Not even one that has its answer: it was too late. */
+static void a_run_beyond_its_deadline_is_a_timeout(void **state)
+{
+    (void)state;
+    struct told told =
+        run_against((struct liar){.says = PLIM_LIT(START OUT DONE0)}, PLIM_LIT("1"), &no_end, 0);
+    assert_int_equal(told.end, WASM_RUN_TIMEOUT);
+    wasm_run_free(&told.run);
+}
+
+/* Asking is bounded, and what came of it is known. */
+static void asking_tells_how_it_went(void **state)
+{
+    (void)state;
+    struct told told =
+        run_against((struct liar){.says = PLIM_LIT(START)}, PLIM_LIT("1"), &no_end, 60);
+    assert_int_equal(told.end, WASM_RUN_TIMEOUT);
+    assert_true(eager == WASM_EAGER_NOT ? told.eager == WASM_EAGER_NOT : told.eager > WASM_EAGER);
+    wasm_run_free(&told.run);
+    told = run_against((struct liar){.reads_none = true}, PLIM_LIT("1"), &no_end, 60);
+    assert_int_equal(told.end, WASM_RUN_TIMEOUT);
+    assert_int_equal(told.eager, eager == WASM_EAGER_NOT ? WASM_EAGER_NOT : WASM_EAGER_IN_VAIN);
+    wasm_run_free(&told.run);
+}
+
+/* A caller that was gone before the worker was asked: it is not asked. */
+static void a_run_of_a_caller_that_is_gone_does_not_start(void **state)
+{
+    (void)state;
+    _cleanup_fd_ int fired = eventfd(1, EFD_CLOEXEC);
+    run_ctx cancelled = {BASE_NEVER, fired};
+    struct told told = run_against((struct liar){.says = PLIM_LIT(START DONE0)}, PLIM_LIT("1"),
+                                   &cancelled, HANG_MS);
+    assert_int_equal(told.end, WASM_RUN_GONE);
+    assert_int_equal(told.run.why, RUN_CANCELED);
+    assert_false(told.run.started);
+    wasm_run_free(&told.run);
+}
+
+static void *cancel_soon(void *argument)
+{
+    uint64_t one = 1;
+    sleep_ms(20);
+    assert_int_equal(write(*(int *)argument, &one, sizeof(one)), sizeof(one));
+    return NULL;
+}
+
+static void a_caller_that_goes_during_the_run_ends_it(void **state)
+{
+    (void)state;
+    _cleanup_fd_ int fd = eventfd(0, EFD_CLOEXEC);
+    pthread_t thread;
+    run_ctx watched = {BASE_NEVER, fd};
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, &fd), 0);
+    struct told told =
+        run_against((struct liar){.leaves = PLIM_LIT(START OUT)}, PLIM_LIT("1"), &watched, HANG_MS);
+    pthread_join(thread, NULL);
+    assert_int_equal(told.end, WASM_RUN_GONE);
+    assert_int_equal(told.run.why, RUN_CANCELED);
+    wasm_run_free(&told.run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,8 +491,17 @@ int main(void)
         cmocka_unit_test(silence_ends_at_the_deadline),
         cmocka_unit_test(a_worker_that_does_not_read_is_left),
         cmocka_unit_test(a_worker_that_dies_is_a_result_once_it_started),
+        cmocka_unit_test(last_words_are_part_of_the_run),
+        cmocka_unit_test(a_lying_outbox_is_no_proof_that_nothing_ran),
         cmocka_unit_test(a_flood_is_cut),
         cmocka_unit_test(a_cancelled_run_is_gone),
+        cmocka_unit_test(a_run_beyond_its_deadline_is_a_timeout),
+        cmocka_unit_test(asking_tells_how_it_went),
+        cmocka_unit_test(a_run_of_a_caller_that_is_gone_does_not_start),
+        cmocka_unit_test(a_caller_that_goes_during_the_run_ends_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = 0;
+    for (eager = WASM_EAGER_NOT; eager <= WASM_EAGER; eager++)
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+    return failed;
 }

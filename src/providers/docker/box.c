@@ -366,15 +366,21 @@ static void close_all(docker_box *box)
     docker_state_release(TAKE_PTR(box->state));
 }
 
+static docker_removal removal_of(const docker_box *box)
+{
+    docker_removal removal = {.engine = box->state->engine, .in_doubt = !box->id[0]};
+    snprintf(removal.name, sizeof(removal.name), "%s", box->name);
+    return removal;
+}
+
 void docker_box_dispose(docker_box *box, core_slot *slot, void (*gone)(void *), void *data)
 {
     docker_keeper *keeper = TAKE_PTR(box->keeper);
-    docker_removal removal = {.engine = box->state->engine,
-                              .ended = (box->exited || box->told) && box->exit_code == 0,
-                              .slot = core_slot_hold(slot),
-                              .gone = gone,
-                              .data = data};
-    snprintf(removal.name, sizeof(removal.name), "%s", box->name);
+    docker_removal removal = removal_of(box);
+    removal.ended = (box->exited || box->told) && box->exit_code == 0;
+    removal.slot = core_slot_hold(slot);
+    removal.gone = gone;
+    removal.data = data;
     close_all(box);
     if (keeper) {
         docker_keeper_remove(keeper, &removal);
@@ -388,7 +394,7 @@ void docker_box_dispose(docker_box *box, core_slot *slot, void (*gone)(void *), 
 bool docker_box_dispose_now(docker_box *box)
 {
     docker_keeper *keeper = TAKE_PTR(box->keeper);
-    docker_engine *engine = box->state->engine;
+    docker_removal removal = removal_of(box);
     close_all(box);
-    return !keeper || docker_keeper_remove_now(keeper, engine, box->name);
+    return !keeper || docker_keeper_remove_now(keeper, &removal);
 }

@@ -124,26 +124,31 @@ static bool wait_until_gone(docker_engine *engine, const char *name, const run_c
     return false;
 }
 
-static bool try_remove(docker_engine *engine, const char *name)
+/* `absent_is_gone`: a container that is not there counts as removed. */
+static bool try_remove(docker_engine *engine, const char *name, bool absent_is_gone)
 {
     char target[128];
     run_ctx ctx = {base_deadline_after_ms(ATTEMPT_MS), -1};
     snprintf(target, sizeof(target), "/containers/%s?force=true&v=true", name);
     _cleanup_reply_ docker_reply reply;
     docker_engine_call(engine, "DELETE", target, (plim_bytes){NULL, 0}, &ctx, &reply);
-    if (docker_reply_ok(&reply) || (reply.end == NET_DONE && reply.status == 404))
+    if (docker_reply_ok(&reply))
         return true;
+    if (reply.end == NET_DONE && reply.status == 404)
+        return absent_is_gone;
     /* 409: the Engine, or somebody else, is at it already. */
     if (reply.end == NET_DONE && reply.status == 409)
         return wait_until_gone(engine, name, &ctx);
-    return is_gone(engine, name, &ctx);
+    return absent_is_gone && is_gone(engine, name, &ctx);
 }
 
-static bool remove_by_force(docker_engine *engine, const char *name)
+/* `in_doubt`: the Engine may still be making it, so one look at a name that is not there says
+ * nothing. */
+static bool remove_by_force(docker_engine *engine, const char *name, bool in_doubt)
 {
     for (int i = 0; i < ATTEMPTS; i++) {
         sleep_ms(pause_ms[i]);
-        if (try_remove(engine, name))
+        if (try_remove(engine, name, !in_doubt || i == ATTEMPTS - 1))
             return true;
     }
     base_log(BASE_LOG_ERROR, "a container could not be removed", LOG_STR("name", name),
@@ -167,7 +172,7 @@ static bool await_removal(docker_engine *engine, const char *name)
 static bool carry_out(docker_keeper *keeper, const docker_removal *removal)
 {
     bool gone = (removal->ended && await_removal(removal->engine, removal->name)) ||
-                remove_by_force(removal->engine, removal->name);
+                remove_by_force(removal->engine, removal->name, removal->in_doubt);
     docker_keeper_forget(keeper, removal->name);
     core_slot_release(removal->slot);
     if (removal->gone)
@@ -175,11 +180,9 @@ static bool carry_out(docker_keeper *keeper, const docker_removal *removal)
     return gone;
 }
 
-bool docker_keeper_remove_now(docker_keeper *keeper, docker_engine *engine, const char *name)
+bool docker_keeper_remove_now(docker_keeper *keeper, const docker_removal *removal)
 {
-    docker_removal removal = {.engine = engine};
-    snprintf(removal.name, sizeof(removal.name), "%s", name);
-    return carry_out(keeper, &removal);
+    return carry_out(keeper, removal);
 }
 
 /* ---- removals in the background ---- */
@@ -318,7 +321,7 @@ bool docker_keeper_sweep(docker_keeper *keeper, docker_engine *engine, const run
                              keeper, &ids))
         return core_fail_internal(err, "the Engine's listing of containers cannot be read");
     for (size_t at = 0; at < ids.len; at += BASE_SHA256_HEX + 1)
-        if (remove_by_force(engine, ids.data + at))
+        if (remove_by_force(engine, ids.data + at, false))
             ++*removed;
     return true;
 }

@@ -26,6 +26,7 @@ typedef struct docker_removal {
     docker_engine *engine;
     char name[DOCKER_NAME_MAX];
     bool ended;               /* its program ended by itself: the Engine removes it */
+    bool in_doubt;            /* its creation was not answered: it may appear later */
     core_slot *slot;          /* taken; released when it is gone. May be NULL */
     void (*gone)(void *data); /* called then, on a thread of the keeper. May be NULL */
     void *data;
@@ -35,7 +36,7 @@ typedef struct docker_removal {
 void docker_keeper_remove(docker_keeper *keeper, const docker_removal *removal);
 
 /* The same, and wait. True when it is gone. */
-bool docker_keeper_remove_now(docker_keeper *keeper, docker_engine *engine, const char *name);
+bool docker_keeper_remove_now(docker_keeper *keeper, const docker_removal *removal);
 
 /* Remove containers whose label ended more than five minutes ago and that nobody here holds. */
 bool docker_keeper_sweep(docker_keeper *keeper, docker_engine *engine, const run_ctx *ctx,

@@ -59,7 +59,12 @@ static bool spawn_with(wasm_host *host, const char *path, int their_end, plim_er
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
                                               POSIX_SPAWN_SETPGROUP);
-    char *const arguments[] = {(char[]){PROGRAM_NAME}, NULL};
+    /* The one thing it is told: the limit of descriptors to take on before anything else, which
+     * posix_spawn cannot set. */
+    char limit[24] = "";
+    if (base_fd_limit_before() > 0)
+        snprintf(limit, sizeof(limit), "%" PRIu64, base_fd_limit_before());
+    char *const arguments[] = {(char[]){PROGRAM_NAME}, limit[0] ? limit : NULL, NULL};
     char *const environment[] = {NULL};
     int failed = posix_spawn(&host->pid, path, &actions, &attributes, arguments, environment);
     posix_spawn_file_actions_destroy(&actions);
@@ -147,10 +152,15 @@ bool wasm_host_ask_fork(wasm_host *host, uint32_t id, uint8_t flags)
     return sent == (ssize_t)sizeof(packet);
 }
 
-/* Take the descriptors of a packet: exactly two, or none at all. Surplus ones are closed. */
+void wasm_packet_close(wasm_packet *packet)
+{
+    for (size_t i = 0; i < PLIM_COUNT(packet->fds); i++)
+        base_fd_close(&packet->fds[i]);
+}
+
+/* Take the descriptors of a packet: those of a worker, or none at all. Surplus ones are closed. */
 static void take_descriptors(struct msghdr *message, wasm_packet *out)
 {
-    int taken[2] = {-1, -1};
     size_t count = 0;
     for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
@@ -159,14 +169,12 @@ static void take_descriptors(struct msghdr *message, wasm_packet *out)
         for (size_t i = 0; i < here; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(fd));
-            if (count < 2)
-                taken[count++] = fd;
+            if (count < PLIM_COUNT(out->fds))
+                out->fds[count++] = fd;
             else
                 base_fd_close(&fd);
         }
     }
-    out->socket = taken[0];
-    out->pidfd = taken[1];
 }
 
 static size_t body_size(unsigned char tag)
@@ -197,14 +205,15 @@ static bool fill_packet(wasm_packet *out, plim_bytes packet)
     if (body.len != body_size(out->tag))
         return false;
     memcpy(&out->ready, body.data, body.len);
-    return out->tag != PLIM_HOST_WORKER || (out->socket >= 0 && out->pidfd >= 0);
+    /* They come in order, so the last one means all. */
+    return out->tag != PLIM_HOST_WORKER || out->fds[PLIM_HOST_WORKER_FDS - 1] >= 0;
 }
 
 wasm_packet_result wasm_host_receive(wasm_host *host, wasm_packet *out)
 {
     char bytes[PLIM_HOST_PACKET_MAX];
     union {
-        char space[CMSG_SPACE(4 * sizeof(int))];
+        char space[CMSG_SPACE((PLIM_HOST_WORKER_FDS + 2) * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct iovec part = {bytes, sizeof(bytes)};
@@ -213,6 +222,8 @@ wasm_packet_result wasm_host_receive(wasm_host *host, wasm_packet *out)
                              .msg_control = &control,
                              .msg_controllen = sizeof(control)};
     ssize_t length;
+    for (size_t i = 0; i < PLIM_COUNT(out->fds); i++)
+        out->fds[i] = -1;
     do
         length = recvmsg(host->control, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (length < 0 && errno == EINTR);
@@ -224,7 +235,6 @@ wasm_packet_result wasm_host_receive(wasm_host *host, wasm_packet *out)
     if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
         fill_packet(out, (plim_bytes){bytes, (size_t)length}))
         return WASM_PACKET_OK;
-    base_fd_close(&out->socket);
-    base_fd_close(&out->pidfd);
+    wasm_packet_close(out);
     return WASM_PACKET_GONE;
 }

@@ -52,10 +52,13 @@ typedef struct wasm_packet {
         struct plim_host_exited exited;
         char reason[PLIM_WORKER_TRAP_MAX + 1];
     };
-    int socket, pidfd; /* of a `W`; the receiver's to close */
+    int fds[PLIM_HOST_WORKER_FDS]; /* of a `W`, else -1; the receiver's to close */
 } wasm_packet;
 
 typedef enum { WASM_PACKET_OK, WASM_PACKET_NONE, WASM_PACKET_GONE } wasm_packet_result;
+
+/* Close what came with it and was not taken over. */
+void wasm_packet_close(wasm_packet *packet);
 
 /* The next packet without waiting. GONE: end of file, an error or a packet that no host sends. */
 wasm_packet_result wasm_host_receive(wasm_host *host, wasm_packet *out);

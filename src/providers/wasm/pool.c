@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/pidfd.h>
@@ -46,6 +47,8 @@ struct wasm_pool {
     plim_error host_error; /* why there is no host */
     bool probed;
     int probe_status;
+    bool many_processors; /* a worker can run beside its caller */
+    wasm_eagerness eagerness;
 };
 
 static void notify(int fd)
@@ -69,6 +72,13 @@ static void changed(wasm_pool *pool)
         notify(waiter->fd);
 }
 
+/* That this process may use. */
+static int processors(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
 wasm_pool *wasm_pool_new(size_t slots, bool single_use)
 {
     wasm_pool *pool = base_new(wasm_pool);
@@ -77,6 +87,7 @@ wasm_pool *wasm_pool_new(size_t slots, bool single_use)
     pool->slots = slots;
     pool->single_use = single_use;
     pool->retry_ms = RETRY_MS;
+    pool->many_processors = processors() > 1;
     pool->host = WASM_HOST_NONE;
     pool->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (pool->wake_fd < 0) {
@@ -99,7 +110,7 @@ static wasm_worker *worker_new(wasm_pool *pool, int state)
         return NULL;
     }
     worker->input = input;
-    worker->socket = worker->pidfd = -1;
+    worker->socket = worker->pidfd = worker->outbox = -1;
     worker->state = state;
     worker->id = ++pool->next_id;
     wasm_frames_init(&worker->frames);
@@ -124,6 +135,7 @@ static void drop_worker(wasm_pool *pool, wasm_worker *worker)
         pidfd_send_signal(worker->pidfd, SIGKILL, NULL, 0);
     base_fd_close(&worker->socket);
     base_fd_close(&worker->pidfd);
+    base_fd_close(&worker->outbox);
     wasm_frames_free(&worker->frames);
     base_free(worker->owner);
     base_free(worker->input);
@@ -203,24 +215,25 @@ static bool set_owner(wasm_worker *worker, plim_bytes principal)
     return true;
 }
 
-static bool has_input(const wasm_worker *worker)
+/* Has its `I` come? Does not wait. */
+static bool says_idle(wasm_worker *worker)
 {
-    struct pollfd fd = {.fd = worker->socket, .events = POLLIN};
-    return worker->frames.phase == WASM_PHASE_IDLE || poll(&fd, 1, 0) == 1;
+    return wasm_worker_await_idle(worker, &(run_ctx){0, -1});
 }
 
 /* What of the table one principal can use. */
 struct choice {
-    wasm_worker *own; /* the one given back the longest ago */
-    size_t own_count;
+    wasm_worker *newest, *oldest; /* own ones, by when they were given back */
     wasm_worker *unused;
     wasm_worker *foreign; /* idle, of another principal: to be replaced when nothing else is left */
+    bool alone;           /* no other run is in flight */
 };
 
 static struct choice look(wasm_pool *pool, plim_bytes principal)
 {
-    struct choice found = {0};
+    struct choice found = {.alone = true};
     for (wasm_worker *worker = pool->workers; worker; worker = worker->next) {
+        found.alone = found.alone && worker->state != WASM_WORKER_TAKEN;
         if (worker->state != WASM_WORKER_WAITING)
             continue;
         if (!worker->owner) {
@@ -228,9 +241,10 @@ static struct choice look(wasm_pool *pool, plim_bytes principal)
         } else if (!owned_by(worker, principal)) {
             found.foreign = worker;
         } else {
-            found.own_count++;
-            if (!found.own || worker->idle_due_ns < found.own->idle_due_ns)
-                found.own = worker;
+            if (!found.oldest || worker->idle_due_ns < found.oldest->idle_due_ns)
+                found.oldest = worker;
+            if (!found.newest || worker->idle_due_ns >= found.newest->idle_due_ns)
+                found.newest = worker;
         }
     }
     return found;
@@ -238,14 +252,18 @@ static struct choice look(wasm_pool *pool, plim_bytes principal)
 
 /*
  * The worker to use now, or NULL; `*nomem` says that memory was the reason. Of several own ones the
- * longest idle has restored its snapshot most surely, so that one busy caller comes to alternate
- * between two workers and never waits for a reset.
+ * one that ran last has its memory in the processor's caches, if it has restored its snapshot
+ * already; the longest idle has restored it most surely. So a caller comes to stay with one worker
+ * where both share a processor, and to alternate between two where the next run would overtake the
+ * reset.
  */
 static wasm_worker *pick(wasm_pool *pool, plim_bytes principal, bool *nomem)
 {
     struct choice found = look(pool, principal);
-    wasm_worker *worker = found.own;
-    if (found.unused && (!worker || (found.own_count == 1 && !has_input(worker))))
+    wasm_worker *worker = found.newest;
+    if (worker && !says_idle(worker))
+        worker = found.oldest != found.newest || !found.unused ? found.oldest : found.unused;
+    else if (!worker)
         worker = found.unused;
     if (!worker && found.foreign) {
         drop_worker(pool, found.foreign);
@@ -255,6 +273,9 @@ static wasm_worker *pick(wasm_pool *pool, plim_bytes principal, bool *nomem)
     if (!worker || *nomem)
         return NULL;
     worker->state = WASM_WORKER_TAKEN;
+    worker->eager = pool->many_processors && found.alone && wasm_eager_may(&pool->eagerness)
+                        ? WASM_EAGER
+                        : WASM_EAGER_NOT;
     ask_for_spares(pool);
     return worker;
 }
@@ -294,12 +315,12 @@ static void on_worker(wasm_pool *pool, wasm_packet *packet)
     wasm_worker *worker = find_worker(pool, packet->worker.id);
     if (!worker || worker->socket >= 0) {
         /* Not asked for any more: the worker ends when its socket does. */
-        base_fd_close(&packet->socket);
-        base_fd_close(&packet->pidfd);
+        wasm_packet_close(packet);
         return;
     }
-    worker->socket = packet->socket;
-    worker->pidfd = packet->pidfd;
+    worker->socket = packet->fds[PLIM_HOST_WORKER_SOCKET];
+    worker->pidfd = packet->fds[PLIM_HOST_WORKER_PIDFD];
+    worker->outbox = packet->fds[PLIM_HOST_WORKER_OUTBOX];
     worker->pid = packet->worker.pid;
     pool->retry_ms = RETRY_MS;
     worker->idle_due_ns = base_deadline_after_ms(WASM_IDLE_DUE_MS);
@@ -327,7 +348,9 @@ static void on_host_gone(wasm_pool *pool, const char *reason)
     if (reason)
         core_refuse_environment(&pool->host_error, "the worker host does not start: %s", reason);
     else if (!pool->host_ready)
-        core_refuse_environment(&pool->host_error, "the worker host ended before it was ready");
+        core_refuse_environment(&pool->host_error,
+                                "the worker host ended before it was ready; it may be another "
+                                "program, or memory or a limit (ulimit -v) too small for it");
     pool->host_ready = false;
     pause_before_retry(pool);
     for (wasm_worker *worker = pool->workers, *next; worker; worker = next) {
@@ -391,7 +414,7 @@ static void on_packet(wasm_pool *pool, wasm_packet *packet)
 static void receive_all(wasm_pool *pool)
 {
     for (;;) {
-        wasm_packet packet = {.socket = -1, .pidfd = -1};
+        wasm_packet packet;
         wasm_packet_result result = wasm_host_receive(&pool->host, &packet);
         if (result == WASM_PACKET_NONE)
             return;
@@ -552,6 +575,7 @@ void wasm_pool_give_back(wasm_pool *pool, wasm_worker *worker)
         return;
     }
     pthread_mutex_lock(&pool->mutex);
+    wasm_eager_learn(&pool->eagerness, worker->eager);
     if (worker->end == WASM_END_NONE)
         worker->state = WASM_WORKER_WAITING;
     else
@@ -567,6 +591,7 @@ void wasm_pool_give_back(wasm_pool *pool, wasm_worker *worker)
 void wasm_pool_discard(wasm_pool *pool, wasm_worker *worker)
 {
     pthread_mutex_lock(&pool->mutex);
+    wasm_eager_learn(&pool->eagerness, worker->eager);
     drop_worker(pool, worker);
     ask_for_spares(pool);
     changed(pool);
@@ -618,25 +643,4 @@ void wasm_pool_free(wasm_pool *pool)
     plim_error_clear(&pool->host_error);
     pthread_mutex_destroy(&pool->mutex);
     base_free(pool);
-}
-
-bool wasm_worker_await_idle(wasm_worker *worker, const run_ctx *ctx)
-{
-    run_ctx bounded = run_ctx_until(ctx, worker->idle_due_ns);
-    while (worker->frames.phase == WASM_PHASE_STARTING) {
-        ssize_t count = recv(worker->socket, worker->input, WASM_INPUT_BYTES, MSG_DONTWAIT);
-        if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
-            struct pollfd fd = {.fd = worker->socket, .events = POLLIN};
-            if (run_ctx_poll(&bounded, &fd, 1) != RUN_READY)
-                return false;
-            continue;
-        }
-        if (count <= 0)
-            return false;
-        plim_bytes input = {worker->input, (size_t)count}, payload;
-        wasm_frame_kind kind = wasm_frames_next(&worker->frames, &input, &payload);
-        if ((kind != WASM_FRAME_IDLE && kind != WASM_FRAME_MORE) || input.len)
-            return false;
-    }
-    return worker->frames.phase == WASM_PHASE_IDLE;
 }

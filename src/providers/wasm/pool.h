@@ -9,6 +9,7 @@
 
 #include "core/core.h"
 
+#include "providers/wasm/eager.h"
 #include "providers/wasm/frames.h"
 #include "providers/wasm/protocol.h"
 
@@ -16,8 +17,11 @@ typedef struct wasm_pool wasm_pool;
 
 typedef struct wasm_worker {
     int socket, pidfd;
+    int outbox; /* see plim_worker_outbox */
     wasm_frames frames;
-    char *input; /* WASM_INPUT_BYTES of room for what is received */
+    char *input;       /* WASM_INPUT_BYTES of room for what is received */
+    uint64_t received; /* bytes, since it was forked */
+    wasm_eager eager;  /* how its run waits for the first answer; how that went */
 
     /* The pool's own, guarded by its mutex. */
     struct wasm_worker *next;
@@ -69,6 +73,17 @@ int wasm_pool_end_of(wasm_pool *pool, wasm_worker *worker, int *status);
 
 /* Fork a probe, which makes a forbidden system call, and tell how it ended (wait status). */
 bool wasm_pool_probe(wasm_pool *pool, const run_ctx *ctx, int *status, plim_error *err);
+
+/* ---- reading from a taken worker; channel.c ---- */
+
+/* What the worker sent, without waiting; as recv. It is in `input`. */
+ssize_t wasm_worker_receive(wasm_worker *worker);
+
+/*
+ * What a dead worker had said and not sent, into `input`; all that it sent must have been received.
+ * False: its outbox holds nonsense or cannot be read.
+ */
+bool wasm_worker_last_words(wasm_worker *worker, plim_bytes *words);
 
 /* Wait for the worker's `I`. False: it did not come by its due time, or something else came. */
 bool wasm_worker_await_idle(wasm_worker *worker, const run_ctx *ctx);

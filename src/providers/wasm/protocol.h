@@ -3,9 +3,12 @@
  *
  * Shared by both sides and free of I/O: tags, limits and wire structs only. Two sockets exist. The
  * CONTROL socket (AF_UNIX, SOCK_SEQPACKET, descriptor 3 of the host) carries one message a packet:
- * a tag byte, then its struct. A WORKER socket (AF_UNIX, SOCK_STREAM, descriptor 3 of the worker)
- * carries frames: plim_worker_frame, then `length` bytes. All integers are little-endian, all
- * structs packed. The parent treats every byte from a worker as hostile.
+ * a tag byte, then its struct. A WORKER socket (AF_UNIX, SOCK_SEQPACKET, descriptor 3 of the
+ * worker) carries frames: plim_worker_frame, then `length` bytes; where one packet ends and the
+ * next begins means nothing. What a worker says passes through its OUTBOX, a page of memory that
+ * both sides hold, so that a short run is one system call and one wake-up, and a worker that is
+ * killed leaves nothing unsaid. All integers are little-endian, all structs packed. The parent
+ * treats every byte from a worker as hostile.
  */
 #ifndef PLIM_PROVIDERS_WASM_PROTOCOL_H
 #define PLIM_PROVIDERS_WASM_PROTOCOL_H
@@ -14,7 +17,7 @@
 #include <stdint.h>
 
 /* Raised whenever a message changes; the parent refuses a host that states another number. */
-#define PLIM_WORKER_PROTOCOL_VERSION 1u
+#define PLIM_WORKER_PROTOCOL_VERSION 2u
 
 #define PLIM_WORKER_FD 3 /* control socket in the host, worker socket in a worker */
 
@@ -32,6 +35,12 @@
  * fresh fork.
  */
 #define PLIM_WASM_GROWTH_REUSE_MAX 1024u
+
+/*
+ * Bytes in one packet of a worker socket; both sides read into no less. Packets, because the kernel
+ * wakes a process that waits for a stream also when its peer has merely read.
+ */
+#define PLIM_WORKER_PACKET_MAX 32768u
 
 #define PLIM_WORKER_OUTPUT_MAX   65536u   /* bytes in one O or E frame */
 #define PLIM_WORKER_ENVELOPE_MAX 1114112u /* H: 1 MiB body limit + 64 KiB of framing */
@@ -55,7 +64,7 @@ enum plim_host_tag {
 
     PLIM_HOST_READY = 'V',     /* plim_host_ready: prepared and confined; first and once */
     PLIM_HOST_REFUSED = '!',   /* UTF-8 reason, 1..256 bytes, instead of V; exits with 1 */
-    PLIM_HOST_WORKER = 'W',    /* plim_host_worker + SCM_RIGHTS [worker socket, pidfd] */
+    PLIM_HOST_WORKER = 'W',    /* plim_host_worker + SCM_RIGHTS [worker socket, pidfd, outbox] */
     PLIM_HOST_NO_WORKER = 'N', /* plim_host_no_worker: the fork failed, nothing was created */
     PLIM_HOST_EXITED = 'X',    /* plim_host_exited: a worker was reaped; comes after its W */
 
@@ -129,6 +138,14 @@ enum plim_host_exit {
     PLIM_HOST_EXIT_LOST = 4,        /* the control socket failed */
 };
 
+/* Descriptors of a `W`, in this order. */
+enum {
+    PLIM_HOST_WORKER_SOCKET,
+    PLIM_HOST_WORKER_PIDFD,
+    PLIM_HOST_WORKER_OUTBOX,
+    PLIM_HOST_WORKER_FDS
+};
+
 /* ---- worker socket ---- */
 
 struct plim_worker_frame {
@@ -140,7 +157,7 @@ enum plim_worker_tag {
     /* worker -> parent; per run: S, then any of O E H, then one D or T */
 
     PLIM_WORKER_IDLE = 'I',   /* 0 bytes: snapshot in place, waiting for R */
-    PLIM_WORKER_START = 'S',  /* 0 bytes: on the wire before any guest code runs */
+    PLIM_WORKER_START = 'S',  /* 0 bytes: said, in the outbox, before any guest code runs */
     PLIM_WORKER_STDOUT = 'O', /* 1..OUTPUT_MAX bytes */
     PLIM_WORKER_STDERR = 'E', /* 1..OUTPUT_MAX bytes */
     PLIM_WORKER_CALL = 'H',   /* 1..ENVELOPE_MAX bytes; the worker then waits for h */
@@ -161,6 +178,23 @@ struct plim_worker_reply {
     uint32_t status; /* outside 100..599 the guest sees 500 and no body */
 } __attribute__((packed));
 
+/*
+ * The outbox: the first page of a memory file, shared by one worker and its parent. A frame counts
+ * as said once it is in here; `H`, `T`, `D` and `I` are sent at once with all that waits before
+ * them, the others when there is no more room. The parent reads the file, never maps it, and only
+ * once the worker is dead: of the `length` bytes waiting, those from `received - sent` on, where
+ * `received` counts all that came through the socket. The worker changes `length` last when it adds
+ * and first when it has sent, so that this holds at whatever instruction it is killed.
+ */
+#define PLIM_WORKER_OUTBOX_BYTES 4096u
+#define PLIM_WORKER_OUTBOX_ROOM  (PLIM_WORKER_OUTBOX_BYTES - 12u)
+
+struct plim_worker_outbox {
+    uint64_t sent;   /* bytes that went into the socket since the worker was forked */
+    uint32_t length; /* bytes that come after those */
+    uint8_t bytes[PLIM_WORKER_OUTBOX_ROOM];
+};
+
 /* Exit codes of a worker. */
 enum plim_worker_exit {
     PLIM_WORKER_EXIT_OK = 0,         /* after D: single use, or grew too far; or parent gone */
@@ -172,5 +206,6 @@ enum plim_worker_exit {
 static_assert(sizeof(struct plim_host_ready) == 80, "wire layout");
 static_assert(sizeof(struct plim_host_fork) == 5, "wire layout");
 static_assert(sizeof(struct plim_worker_frame) == 5, "wire layout");
+static_assert(sizeof(struct plim_worker_outbox) == PLIM_WORKER_OUTBOX_BYTES, "no padding");
 
 #endif

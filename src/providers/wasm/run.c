@@ -30,6 +30,12 @@ static void capture(wasm_stream *stream, plim_bytes piece)
         stream->truncated = true;
 }
 
+/*
+ * How long a run asks for its worker's answer before it sleeps. A trivial snippet is answered
+ * within it, and putting a processor to sleep and waking it again takes longer than the snippet.
+ */
+enum { EAGER_NS = 30000 };
+
 /* What one wait on a worker found. */
 typedef enum { HEARD, SILENT, WORKER_GONE, STOPPED } listen_result;
 
@@ -61,9 +67,11 @@ static listen_result send_frame(wasm_worker *worker, const run_ctx *ctx, unsigne
     unsigned char head[9] = {tag};
     u32_le(head + 1, (uint32_t)(sizeof(uint32_t) + body.len));
     u32_le(head + 5, fixed);
-    struct iovec parts[] = {{head, sizeof(head)}, {(void *)body.data, body.len}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    for (size_t left = sizeof(head) + body.len; left;) {
+    for (size_t head_left = sizeof(head); head_left || body.len;) {
+        size_t room = PLIM_WORKER_PACKET_MAX - head_left;
+        size_t piece = body.len < room ? body.len : room;
+        struct iovec parts[] = {{head, head_left}, {(void *)body.data, piece}};
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
         ssize_t sent = sendmsg(worker->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno != EAGAIN && errno != EINTR)
             return WORKER_GONE;
@@ -73,13 +81,8 @@ static listen_result send_frame(wasm_worker *worker, const run_ctx *ctx, unsigne
                 return result;
             continue;
         }
-        left -= (size_t)sent;
-        for (struct iovec *part = parts; sent && part < parts + 2; part++) {
-            size_t step = part->iov_len < (size_t)sent ? part->iov_len : (size_t)sent;
-            part->iov_base = (char *)part->iov_base + step;
-            part->iov_len -= step;
-            sent -= (ssize_t)step;
-        }
+        head_left = 0; /* a packet goes as a whole */
+        body = (plim_bytes){body.data + piece, body.len - piece};
     }
     return HEARD;
 }
@@ -135,15 +138,22 @@ static progress on_frames(wasm_worker *worker, plim_bytes input, wasm_run *run, 
     }
 }
 
-/* After SIGKILL or an end: take in what is in the socket already. It is finite, for nobody writes
- * any more. */
+/* After its end: take in what is in the socket already, and then in its outbox. It is finite, for
+ * nobody writes any more. */
 static void drain(wasm_worker *worker, wasm_run *run)
 {
     ssize_t count;
     wasm_reply ignored;
-    while ((count = recv(worker->socket, worker->input, WASM_INPUT_BYTES, MSG_DONTWAIT)) > 0)
-        if (on_frames(worker, (plim_bytes){worker->input, (size_t)count}, run, &ignored) != RUNNING)
+    plim_bytes words;
+    /* A reset is told once, before what is in the socket: the worker had not read all of ours. */
+    while ((count = wasm_worker_receive(worker)) > 0 || (count < 0 && errno == ECONNRESET))
+        if (count > 0 &&
+            on_frames(worker, (plim_bytes){worker->input, (size_t)count}, run, &ignored) != RUNNING)
             return;
+    if (!wasm_worker_last_words(worker, &words))
+        run->started = true; /* it may have: nothing says that it has not */
+    else if (words.len)
+        on_frames(worker, words, run, &ignored);
 }
 
 static void kill_and_drain(wasm_worker *worker, wasm_run *run)
@@ -160,7 +170,7 @@ static void kill_and_drain(wasm_worker *worker, wasm_run *run)
 static wasm_run_end lost(wasm_pool *pool, wasm_worker *worker, wasm_run *run)
 {
     int status;
-    drain(worker, run);
+    kill_and_drain(worker, run); /* what closed its socket may not have ended quite yet */
     int end = wasm_pool_end_of(pool, worker, &status);
     if (end != WASM_END_STATUS || !run->started) {
         snprintf(run->reason, sizeof(run->reason), "the worker was lost %s",
@@ -199,14 +209,30 @@ static wasm_run_end ended(wasm_worker *worker, progress how, int64_t deadline_ns
     return WASM_RUN_ABORTED;
 }
 
+/*
+ * The first input, without sleeping for it: it is here already when the worker has taken this
+ * thread's place on its processor, and comes at once when it runs beside it.
+ */
+static ssize_t receive_soon(wasm_worker *worker)
+{
+    ssize_t count = wasm_worker_receive(worker);
+    if (count >= 0 || worker->eager == WASM_EAGER_NOT)
+        return count;
+    int64_t until_ns = base_monotonic_ns() + EAGER_NS;
+    while (count < 0 && base_monotonic_ns() < until_ns)
+        count = wasm_worker_receive(worker);
+    worker->eager = count < 0 ? WASM_EAGER_IN_VAIN : WASM_EAGER_PAID;
+    return count;
+}
+
 static wasm_run_end serve(wasm_pool *pool, wasm_worker *worker, const run_ctx *ctx,
                           int64_t deadline_ns, wasm_run *run)
 {
-    for (;;) {
-        listen_result heard = await_input(worker, ctx, POLLIN, run);
+    for (bool first = true;; first = false) {
+        listen_result heard = first ? HEARD : await_input(worker, ctx, POLLIN, run);
         if (heard == STOPPED)
             return stopped(worker, deadline_ns, run);
-        ssize_t count = recv(worker->socket, worker->input, WASM_INPUT_BYTES, MSG_DONTWAIT);
+        ssize_t count = first ? receive_soon(worker) : wasm_worker_receive(worker);
         if (count < 0 && (errno == EAGAIN || errno == EINTR) && heard != WORKER_GONE)
             continue;
         if (count <= 0)
@@ -232,6 +258,13 @@ wasm_run_end wasm_run_on(wasm_pool *pool, wasm_worker *worker, plim_bytes source
 {
     run_ctx bounded = run_ctx_until(ctx, deadline_ns);
     int64_t began_ns = base_monotonic_ns();
+    /* The first input is received without a look at the caller: one that is gone already ends here.
+     */
+    if (ctx->cancel_fd >= 0) {
+        run->why = run_ctx_poll(&(run_ctx){0, ctx->cancel_fd}, NULL, 0);
+        if (run->why == RUN_CANCELED)
+            return stopped(worker, deadline_ns, run);
+    }
     worker->frames.phase = WASM_PHASE_ASKED;
     wasm_run_end end;
     listen_result sent = send_frame(worker, &bounded, PLIM_WORKER_RUN, page_cap, source, run);

@@ -205,7 +205,9 @@ static bool run_snippet(wasm_provider *provider, const plim_javascript_request *
         wasm_worker *worker = wasm_pool_take(provider->pool, principal, &bounded, err);
         if (!worker) {
             wasm_run_free(&run);
-            return false;
+            /* A caller that waits no longer is no fault of the machinery. */
+            return base_monotonic_ns() < ctx->deadline_ns ? false
+                                                          : core_refuse_gone(err, RUN_DEADLINE);
         }
         end = wasm_run_on(provider->pool, worker, request->code, provider->page_cap, ctx,
                           deadline_ns, &run);

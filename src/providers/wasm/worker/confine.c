@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -45,16 +46,30 @@ static bool set_limits(const struct limit *limits, size_t count)
     return true;
 }
 
+bool confine_descriptors(const char *text)
+{
+    struct rlimit limit;
+    char *end = NULL;
+
+    if (text[0] < '1' || text[0] > '9')
+        return false;
+    errno = 0;
+    const rlim_t wanted = strtoull(text, &end, 10);
+    if (errno != 0 || *end != '\0' || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return false;
+    limit.rlim_cur = wanted;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
 const char *confine_early(void)
 {
     static const struct limit limits[] = {
         {RLIMIT_STACK, RT_STACK_RLIMIT_BYTES},
         {RLIMIT_CORE, 0},
-        {RLIMIT_FSIZE, 0},
+        {RLIMIT_FSIZE, PLIM_WORKER_OUTBOX_BYTES}, /* no other file has a size; in a worker, none */
     };
 
-    /* Before the limits: the compiled filter passes through a file, and no file may have a size
-     * then. */
+    /* Before the limits: the compiled filter passes through a file. */
     if (!filter_compile())
         return "the system-call filter cannot be compiled (does the kernel support seccomp?)";
     if (!set_limits(limits, sizeof(limits) / sizeof(limits[0])))

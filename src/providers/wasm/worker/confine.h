@@ -11,6 +11,13 @@
 #include <sys/types.h>
 
 /*
+ * Take on the soft limit of descriptors that a decimal number names. Whoever started this program
+ * may have raised its own, and could not put it back between its fork and the start of ours. False
+ * when it is no number, or more than may be had.
+ */
+bool confine_descriptors(const char *limit);
+
+/*
  * What comes before the engine is prepared: the workers' filter is compiled, and resource limits
  * fix the stack's size. NULL, or the reason why not.
  */

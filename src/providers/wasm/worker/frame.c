@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -9,11 +10,39 @@
    must not find an earlier one's source even by escaping the engine. */
 static uint8_t ahead[65536];
 static size_t ahead_start, ahead_end;
+static_assert(sizeof(ahead) >= PLIM_WORKER_PACKET_MAX, "a packet is received whole");
 
-static void send_all(const uint8_t *data, size_t length, int flags)
+/* ---- saying ---- */
+
+static struct plim_worker_outbox *outbox;
+
+bool frame_open_outbox(int fd)
+{
+    void *page =
+        mmap(NULL, sizeof(*outbox), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (page == MAP_FAILED)
+        return false;
+    outbox = page;
+    return true;
+}
+
+/* The parent may find the page as any instruction leaves it: these two words in this order, and the
+ * bytes before the length that counts them. */
+static void count_waiting(uint32_t length)
+{
+    __atomic_store_n(&outbox->length, length, __ATOMIC_RELEASE);
+}
+
+static void count_sent(size_t length)
+{
+    __atomic_store_n(&outbox->sent, outbox->sent + length, __ATOMIC_RELEASE);
+}
+
+static void send_all(const uint8_t *data, size_t length)
 {
     while (length > 0) {
-        const ssize_t sent = send(PLIM_WORKER_FD, data, length, MSG_NOSIGNAL | flags);
+        const size_t piece = length < PLIM_WORKER_PACKET_MAX ? length : PLIM_WORKER_PACKET_MAX;
+        const ssize_t sent = send(PLIM_WORKER_FD, data, piece, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent <= 0)
@@ -23,31 +52,62 @@ static void send_all(const uint8_t *data, size_t length, int flags)
     }
 }
 
-void frame_send(uint8_t tag, const void *payload, size_t length)
+void frame_flush(void)
 {
-    const struct plim_worker_frame header = {.tag = tag, .length = (uint32_t)length};
-    uint8_t small[sizeof(header) + PLIM_WORKER_TRAP_MAX];
+    const uint32_t length = outbox->length;
 
-    memcpy(small, &header, sizeof(header));
-    if (length <= PLIM_WORKER_TRAP_MAX) {
-        if (length > 0)
-            memcpy(small + sizeof(header), payload, length);
-        send_all(small, sizeof(header) + length, 0);
+    if (length == 0)
         return;
-    }
-    send_all(small, sizeof(header), MSG_MORE);
-    send_all(payload, length, 0);
+    send_all(outbox->bytes, length);
+    count_waiting(0);
+    count_sent(length);
+    memset(outbox->bytes, 0, length); /* for the same reason as `ahead` */
 }
 
-void frame_send_in_place(uint8_t tag, uint8_t *payload, size_t length)
+/* Adds a frame to what waits, after making room; false when it is larger than the outbox. */
+static bool add(struct plim_worker_frame header, const void *payload)
+{
+    const size_t size = sizeof(header) + header.length;
+
+    if (size > sizeof(outbox->bytes))
+        return false;
+    if (size > sizeof(outbox->bytes) - outbox->length)
+        frame_flush();
+    uint8_t *at = outbox->bytes + outbox->length;
+    memcpy(at, &header, sizeof(header));
+    if (header.length > 0)
+        memcpy(at + sizeof(header), payload, header.length);
+    count_waiting(outbox->length + (uint32_t)size);
+    return true;
+}
+
+void frame_say(uint8_t tag, const void *payload, size_t length)
+{
+    const struct plim_worker_frame header = {.tag = tag, .length = (uint32_t)length};
+
+    if (add(header, payload))
+        return;
+    frame_flush();
+    send_all((const uint8_t *)&header, sizeof(header));
+    send_all(payload, length);
+    count_sent(sizeof(header) + length);
+}
+
+void frame_say_in_place(uint8_t tag, uint8_t *payload, size_t length)
 {
     const struct plim_worker_frame header = {.tag = tag, .length = (uint32_t)length};
     uint8_t *start = payload - sizeof(header);
 
-    memcpy(start, &header, sizeof(header));
-    send_all(start, sizeof(header) + length, 0);
+    if (!add(header, payload)) {
+        frame_flush();
+        memcpy(start, &header, sizeof(header));
+        send_all(start, sizeof(header) + length);
+        count_sent(sizeof(header) + length);
+    }
     memset(start, 0, sizeof(header) + length); /* for the same reason as `ahead` */
 }
+
+/* ---- receiving ---- */
 
 static size_t receive_some(void *target, size_t length)
 {

@@ -1,5 +1,5 @@
 /*
- * Frames on the worker's socket, and nothing about what they mean.
+ * Frames on the worker's socket, by way of its outbox, and nothing about what they mean.
  *
  * Blocking and single-threaded. A worker has exactly one peer and no way to live without it: when
  * the peer is gone these functions end the process, and so they cannot fail.
@@ -7,19 +7,26 @@
 #ifndef PLIM_WASM_WORKER_FRAME_H
 #define PLIM_WASM_WORKER_FRAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "providers/wasm/protocol.h"
 
-/* Sends one frame: header, then `length` bytes. */
-void frame_send(uint8_t tag, const void *payload, size_t length);
+/* Maps the outbox; before anything else of this file. The descriptor may be closed afterwards. */
+bool frame_open_outbox(int fd);
+
+/* Says one frame, header and `length` bytes: it waits in the outbox where there is room for it. */
+void frame_say(uint8_t tag, const void *payload, size_t length);
 
 /*
- * Sends one frame whose payload has room for the header right before it, which is overwritten: one
- * system call, no copy.
+ * The same for a payload that has room for the header right before it; both are wiped. A frame
+ * larger than the outbox costs one system call and no copy.
  */
-void frame_send_in_place(uint8_t tag, uint8_t *payload, size_t length);
+void frame_say_in_place(uint8_t tag, uint8_t *payload, size_t length);
+
+/* Sends what waits in the outbox. */
+void frame_flush(void);
 
 /* Receives exactly `length` bytes of the frame being received. */
 void frame_receive(void *target, size_t length);

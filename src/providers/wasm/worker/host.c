@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -39,13 +40,14 @@ static __attribute__((noreturn)) void leave(enum plim_host_exit code)
     _exit((int)code); /* workers die with us: parent-death signal */
 }
 
-/* One packet: a tag, then `length` bytes; with up to two descriptors. */
-static void send_packet(uint8_t tag, const void *payload, size_t length, const int fds[2])
+/* One packet: a tag, then `length` bytes; with the descriptors of a worker, or none. */
+static void send_packet(uint8_t tag, const void *payload, size_t length, const int *fds)
 {
+    const size_t fds_bytes = PLIM_HOST_WORKER_FDS * sizeof(int);
     uint8_t packet[PLIM_HOST_PACKET_MAX] = {tag};
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
+        char bytes[CMSG_SPACE(PLIM_HOST_WORKER_FDS * sizeof(int))];
     } control = {0};
     struct iovec vector = {.iov_base = packet, .iov_len = 1 + length};
     struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
@@ -55,10 +57,9 @@ static void send_packet(uint8_t tag, const void *payload, size_t length, const i
     if (fds != NULL) {
         message.msg_control = control.bytes;
         message.msg_controllen = sizeof(control.bytes);
-        control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(2 * sizeof(int)),
-                                          .cmsg_level = SOL_SOCKET,
-                                          .cmsg_type = SCM_RIGHTS};
-        memcpy(CMSG_DATA(&control.header), fds, 2 * sizeof(int));
+        control.header = (struct cmsghdr){
+            .cmsg_len = CMSG_LEN(fds_bytes), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(&control.header), fds, fds_bytes);
     }
     do {
         sent = sendmsg(PLIM_WORKER_FD, &message, MSG_NOSIGNAL);
@@ -157,28 +158,55 @@ static size_t free_entry(void)
     return i;
 }
 
+/* What a worker and its parent speak through. */
+struct line {
+    int pair[2]; /* the parent's end, the worker's end */
+    int outbox;
+};
+
+static void close_line(const struct line *line)
+{
+    close(line->pair[0]);
+    close(line->outbox);
+}
+
+/* False with errno. */
+static bool open_line(struct line *line)
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line->pair) != 0)
+        return false;
+    line->outbox = memfd_create("plimsoll-outbox", MFD_CLOEXEC);
+    if (line->outbox >= 0 && ftruncate(line->outbox, sizeof(struct plim_worker_outbox)) == 0)
+        return true;
+    const int error = errno;
+    close(line->pair[1]);
+    close_line(line);
+    errno = error;
+    return false;
+}
+
 static void fork_worker(uint32_t id, uint8_t flags)
 {
     const pid_t host = getpid();
     const size_t entry = free_entry();
-    int pair[2];
+    struct line line;
 
     if (entry == WORKERS_MAX) {
         refuse_worker(id, EAGAIN);
         return;
     }
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    if (!open_line(&line)) {
         refuse_worker(id, errno);
         return;
     }
     const pid_t pid = fork();
     if (pid == 0)
-        worker_main(pair[1], flags, host);
+        worker_main(line.pair[1], line.outbox, flags, host);
 
     const int fork_error = errno;
-    close(pair[1]);
+    close(line.pair[1]);
     if (pid < 0) {
-        close(pair[0]);
+        close_line(&line);
         refuse_worker(id, fork_error);
         return;
     }
@@ -187,7 +215,7 @@ static void fork_worker(uint32_t id, uint8_t flags)
     const int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (pidfd < 0) {
         const int error = errno;
-        close(pair[0]); /* the worker sees the end of its socket */
+        close_line(&line); /* the worker sees the end of its socket */
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);
         refuse_worker(id, error);
@@ -196,8 +224,9 @@ static void fork_worker(uint32_t id, uint8_t flags)
     workers[entry].pid = pid;
     workers[entry].id = id;
     const struct plim_host_worker answer = {.id = id, .pid = (uint32_t)pid};
-    send_packet(PLIM_HOST_WORKER, &answer, sizeof(answer), (const int[2]){pair[0], pidfd});
-    close(pair[0]);
+    send_packet(PLIM_HOST_WORKER, &answer, sizeof(answer),
+                (const int[PLIM_HOST_WORKER_FDS]){line.pair[0], pidfd, line.outbox});
+    close_line(&line);
     close(pidfd);
 }
 
@@ -272,10 +301,10 @@ int main(int argc, char **argv)
     uint32_t walls;
     int child_events;
 
-    (void)argv;
     check_inheritance();
-    if (argc != 1)
-        refuse("this program takes no arguments; the plimsoll library starts it");
+    if (argc > 2 || (argc == 2 && !confine_descriptors(argv[1])))
+        refuse("this program is started by the plimsoll library; its one argument is a limit of "
+               "descriptors");
     if ((problem = confine_early()) != NULL || (problem = engine_prepare(&none)) != NULL)
         refuse(problem);
     child_events = open_child_events();

@@ -18,7 +18,7 @@ static_assert(ENGINE_CHUNK_HEADROOM >= sizeof(struct plim_worker_frame),
 
 static void send_output(int fd, uint8_t *chunk, size_t length)
 {
-    frame_send_in_place(fd == 2 ? PLIM_WORKER_STDERR : PLIM_WORKER_STDOUT, chunk, length);
+    frame_say_in_place(fd == 2 ? PLIM_WORKER_STDERR : PLIM_WORKER_STDOUT, chunk, length);
 }
 
 /* Asks the parent and waits. An answer that does not fit the guest's buffer is dropped as a whole.
@@ -30,7 +30,8 @@ static uint32_t forward_call(const uint8_t *envelope, size_t length, uint8_t *bo
     uint32_t rest;
 
     *body_length = 0;
-    frame_send(PLIM_WORKER_CALL, envelope, length);
+    frame_say(PLIM_WORKER_CALL, envelope, length);
+    frame_flush();
     rest = frame_expect(PLIM_WORKER_REPLY, sizeof(reply), sizeof(reply) + PLIM_WORKER_REPLY_MAX);
     frame_receive(&reply, sizeof(reply));
     rest -= (uint32_t)sizeof(reply);
@@ -52,7 +53,8 @@ static __attribute__((noreturn)) void report_trap(const char *reason)
 {
     const size_t length = strnlen(reason, PLIM_WORKER_TRAP_MAX);
 
-    frame_send(PLIM_WORKER_TRAP, reason, length);
+    frame_say(PLIM_WORKER_TRAP, reason, length);
+    frame_flush();
     _exit(PLIM_WORKER_EXIT_TRAP);
 }
 
@@ -65,8 +67,8 @@ static int fail_for_memory(uint32_t length)
 
     frame_skip(length);
     frame_end();
-    frame_send(PLIM_WORKER_START, NULL, 0);
-    frame_send(PLIM_WORKER_STDERR, text, sizeof(text) - 1);
+    frame_say(PLIM_WORKER_START, NULL, 0);
+    frame_say(PLIM_WORKER_STDERR, text, sizeof(text) - 1);
     return 1;
 }
 
@@ -90,17 +92,18 @@ static void serve_run(void)
     } else {
         frame_receive(room, length);
         frame_end();
-        frame_send(PLIM_WORKER_START, NULL, 0);
+        frame_say(PLIM_WORKER_START, NULL, 0);
         exit_code = (uint8_t)engine_run();
     }
-    frame_send(PLIM_WORKER_DONE, &exit_code, sizeof(exit_code));
+    frame_say(PLIM_WORKER_DONE, &exit_code, sizeof(exit_code));
+    frame_flush();
 }
 
-void worker_main(int socket, uint8_t flags, pid_t host)
+void worker_main(int socket, int outbox, uint8_t flags, pid_t host)
 {
     const bool single_use = (flags & PLIM_FORK_SINGLE_USE) != 0;
 
-    if (!confine_worker(socket, single_use, host))
+    if (!frame_open_outbox(outbox) || !confine_worker(socket, single_use, host))
         _exit(PLIM_WORKER_EXIT_UNCONFINED);
     if ((flags & PLIM_FORK_PROBE) != 0) {
         confine_probe();
@@ -114,7 +117,8 @@ void worker_main(int socket, uint8_t flags, pid_t host)
     if (!engine_reset())
         _exit(PLIM_WORKER_EXIT_UNCONFINED);
     for (;;) {
-        frame_send(PLIM_WORKER_IDLE, NULL, 0);
+        frame_say(PLIM_WORKER_IDLE, NULL, 0);
+        frame_flush();
         serve_run();
         if (single_use || !engine_reset())
             _exit(PLIM_WORKER_EXIT_OK);

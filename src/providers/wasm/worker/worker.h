@@ -9,9 +9,9 @@
 #include <sys/types.h>
 
 /*
- * Turns this freshly forked process into a worker on `socket`. `flags` are PLIM_FORK_*; `host` is
- * the process that must be its parent.
+ * Turns this freshly forked process into a worker on `socket` that speaks through the memory file
+ * `outbox`. `flags` are PLIM_FORK_*; `host` is the process that must be its parent.
  */
-void worker_main(int socket, uint8_t flags, pid_t host) __attribute__((noreturn));
+void worker_main(int socket, int outbox, uint8_t flags, pid_t host) __attribute__((noreturn));
 
 #endif

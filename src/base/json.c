@@ -1,49 +1,47 @@
-#include "wire/internal.h"
+#include "base/base.h"
 
-#include "wire/json_lex.h"
-
-static void skip_space(wire_json_lexer *in)
+static void skip_space(base_json_lexer *in)
 {
     while (in->at < in->end &&
            (*in->at == ' ' || *in->at == '\n' || *in->at == '\r' || *in->at == '\t'))
         in->at++;
 }
 
-wire_json_kind wire_json_peek(wire_json_lexer *in)
+base_json_kind base_json_peek(base_json_lexer *in)
 {
     skip_space(in);
     if (in->at == in->end)
-        return WIRE_JSON_END;
+        return BASE_JSON_END;
     switch (*in->at) {
     case '{':
-        return WIRE_JSON_OBJECT;
+        return BASE_JSON_OBJECT;
     case '}':
-        return WIRE_JSON_OBJECT_END;
+        return BASE_JSON_OBJECT_END;
     case '[':
-        return WIRE_JSON_ARRAY;
+        return BASE_JSON_ARRAY;
     case ']':
-        return WIRE_JSON_ARRAY_END;
+        return BASE_JSON_ARRAY_END;
     case ':':
-        return WIRE_JSON_COLON;
+        return BASE_JSON_COLON;
     case ',':
-        return WIRE_JSON_COMMA;
+        return BASE_JSON_COMMA;
     case '"':
-        return WIRE_JSON_STRING;
+        return BASE_JSON_STRING;
     case 't':
-        return WIRE_JSON_TRUE;
+        return BASE_JSON_TRUE;
     case 'f':
-        return WIRE_JSON_FALSE;
+        return BASE_JSON_FALSE;
     case 'n':
-        return WIRE_JSON_NULL;
+        return BASE_JSON_NULL;
     default:
-        return *in->at == '-' || base_is_digit(*in->at) ? WIRE_JSON_NUMBER : WIRE_JSON_BAD;
+        return *in->at == '-' || base_is_digit(*in->at) ? BASE_JSON_NUMBER : BASE_JSON_BAD;
     }
 }
 
-static wire_json_kind bad(wire_json_lexer *in, const char *fault)
+static base_json_kind bad(base_json_lexer *in, const char *fault)
 {
     in->fault = fault;
-    return WIRE_JSON_BAD;
+    return BASE_JSON_BAD;
 }
 
 static int hex_digit(char c)
@@ -99,7 +97,7 @@ static size_t read_escape(const char *at, const char *end, uint32_t *point)
     return 11;
 }
 
-static wire_json_kind take_string(wire_json_lexer *in, wire_json_token *out)
+static base_json_kind take_string(base_json_lexer *in, base_json_token *out)
 {
     const char *start = ++in->at;
     while (in->at < in->end && *in->at != '"') {
@@ -117,19 +115,52 @@ static wire_json_kind take_string(wire_json_lexer *in, wire_json_token *out)
     if (in->at == in->end)
         return bad(in, "a string does not end");
     out->text = (plim_bytes){start, (size_t)(in->at++ - start)};
-    return WIRE_JSON_STRING;
+    return BASE_JSON_STRING;
 }
 
-static wire_json_kind take_number(wire_json_lexer *in, wire_json_token *out)
+static size_t digits_at(plim_bytes text, size_t at)
+{
+    size_t end = at;
+    while (end < text.len && base_is_digit(text.data[end]))
+        end++;
+    return end - at;
+}
+
+bool base_json_number_valid(plim_bytes text)
+{
+    size_t at = text.len && text.data[0] == '-' ? 1 : 0;
+    size_t digits = digits_at(text, at);
+    if (digits == 0 || (digits > 1 && text.data[at] == '0'))
+        return false;
+    at += digits;
+    if (at < text.len && text.data[at] == '.') {
+        digits = digits_at(text, at + 1);
+        if (digits == 0)
+            return false;
+        at += 1 + digits;
+    }
+    if (at < text.len && (text.data[at] == 'e' || text.data[at] == 'E')) {
+        at++;
+        if (at < text.len && (text.data[at] == '+' || text.data[at] == '-'))
+            at++;
+        digits = digits_at(text, at);
+        if (digits == 0)
+            return false;
+        at += digits;
+    }
+    return at == text.len;
+}
+
+static base_json_kind take_number(base_json_lexer *in, base_json_token *out)
 {
     const char *start = in->at;
     while (in->at < in->end && (memchr("+-.eE", *in->at, 5) || base_is_digit(*in->at)))
         in->at++;
     out->text = (plim_bytes){start, (size_t)(in->at - start)};
-    return wire_number_valid(out->text) ? WIRE_JSON_NUMBER : bad(in, "a number is malformed");
+    return base_json_number_valid(out->text) ? BASE_JSON_NUMBER : bad(in, "a number is malformed");
 }
 
-static wire_json_kind take_word(wire_json_lexer *in, const char *word, wire_json_kind kind)
+static base_json_kind take_word(base_json_lexer *in, const char *word, base_json_kind kind)
 {
     size_t length = strlen(word);
     if ((size_t)(in->end - in->at) < length || memcmp(in->at, word, length) != 0)
@@ -138,28 +169,28 @@ static wire_json_kind take_word(wire_json_lexer *in, const char *word, wire_json
     return kind;
 }
 
-wire_json_kind wire_json_next(wire_json_lexer *in, wire_json_token *out)
+base_json_kind base_json_next(base_json_lexer *in, base_json_token *out)
 {
-    *out = (wire_json_token){.kind = wire_json_peek(in)};
+    *out = (base_json_token){.kind = base_json_peek(in)};
     switch (out->kind) {
-    case WIRE_JSON_STRING:
+    case BASE_JSON_STRING:
         out->kind = take_string(in, out);
         break;
-    case WIRE_JSON_NUMBER:
+    case BASE_JSON_NUMBER:
         out->kind = take_number(in, out);
         break;
-    case WIRE_JSON_TRUE:
-        out->kind = take_word(in, "true", WIRE_JSON_TRUE);
+    case BASE_JSON_TRUE:
+        out->kind = take_word(in, "true", BASE_JSON_TRUE);
         break;
-    case WIRE_JSON_FALSE:
-        out->kind = take_word(in, "false", WIRE_JSON_FALSE);
+    case BASE_JSON_FALSE:
+        out->kind = take_word(in, "false", BASE_JSON_FALSE);
         break;
-    case WIRE_JSON_NULL:
-        out->kind = take_word(in, "null", WIRE_JSON_NULL);
+    case BASE_JSON_NULL:
+        out->kind = take_word(in, "null", BASE_JSON_NULL);
         break;
-    case WIRE_JSON_BAD:
+    case BASE_JSON_BAD:
         return bad(in, "no value of JSON begins like this");
-    case WIRE_JSON_END:
+    case BASE_JSON_END:
         break;
     default:
         in->at++;
@@ -181,16 +212,8 @@ static size_t put_utf8(char *to, uint32_t point)
     return length;
 }
 
-bool wire_json_text(base_arena *arena, const wire_json_token *token, plim_bytes *out)
+size_t base_json_unescape(const base_json_token *token, char *to)
 {
-    if (!token->escaped) {
-        *out = token->text;
-        return true;
-    }
-    /* No escape is shorter than what it stands for. */
-    char *to = base_arena_alloc(arena, token->text.len, 1);
-    if (!to)
-        return false;
     size_t made = 0;
     const char *end = token->text.data + token->text.len;
     for (const char *at = token->text.data; at < end;) {
@@ -200,8 +223,7 @@ bool wire_json_text(base_arena *arena, const wire_json_token *token, plim_bytes 
         }
         uint32_t point = 0;
         at += 1 + read_escape(at + 1, end, &point);
-        made += put_utf8(to + made, point);
+        made += put_utf8(to + made, point); /* no escape is shorter than what it stands for */
     }
-    *out = (plim_bytes){to, made};
-    return true;
+    return made;
 }

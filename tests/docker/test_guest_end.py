@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import containers
 from containers import KEY, MARKER, RUNTIMES, control, frames, plan
 
 FRAME = re.compile(rb"\n(<<<PLIMSOLL_END_V1>>> ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8}) )([0-9a-f]{64})\n\Z", re.ASCII)
@@ -92,6 +93,16 @@ def test_a_key_is_nowhere_in_the_container(runtime):
               "exit 0")
     ran = supervise("timeout", "5", "sh", "-c", script, stdin=head(2, key) + b"x\n", runtime=runtime)
     assert key not in ran.stdout and key.hex().encode() not in ran.stdout
+
+
+def test_isolation_that_cannot_be_proven_starts_nothing():
+    """As root with the right to trace, everything can be opened: it ends before the marker, and so before any guest."""
+    containers.need("sandbox-js")
+    ran = containers.docker("run", "--rm", "--interactive", "--network", "none", "--user", "0:0", "--cap-add", "SYS_PTRACE",
+                            "--entrypoint", containers.contract("CTL_PROGRAM"), "plimsoll/sandbox-js:latest",
+                            "supervise", MARKER, "node", "-", input=head(14) + b"console.log(1)")
+    assert (ran.returncode, ran.stdout) == (5, b"") and MARKER.encode() not in ran.stderr
+    assert b"isolation could not be proven" in ran.stderr
 
 
 def test_a_runner_ends_its_streams_too(runtime):

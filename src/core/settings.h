@@ -56,6 +56,10 @@ typedef enum { CORE_SCOPE_SANDBOX, CORE_SCOPE_DAEMON, CORE_SCOPE_TOOL } core_set
     X(SANDBOX, docker_project_image, "SANDBOX_DOCKER_PROJECT_IMAGE", TEXT, 0, 0,                   \
       "plimsoll/sandbox:latest", "image reference", "docker",                                      \
       "The image that projects run in; never pulled.")                                             \
+    X(SANDBOX, docker_module_image, "SANDBOX_DOCKER_MODULE_IMAGE", TEXT, 0, 0, "unset",            \
+      "image reference", "docker",                                                                 \
+      "The image for module runs. It is checked like the other two; module runs are unsupported "  \
+      "with it as without.")                                                                       \
     X(SANDBOX, docker_runtime, "SANDBOX_DOCKER_RUNTIME", PATH, 0, 0, "unset = the Engine's own",   \
       "name of a runtime", "docker",                                                               \
       "The OCI runtime of every container; `runsc` is tier kernel once it is proven.")             \
@@ -125,7 +129,7 @@ typedef struct core_settings {
     double cpus;
     int64_t pids, disk_mb;
     bool wasm_fresh_process;
-    char docker_image[256], docker_project_image[256]; /* "" when unset */
+    char docker_image[256], docker_project_image[256], docker_module_image[256]; /* or "" */
     char docker_runtime[64], docker_seccomp[PATH_MAX];
     int64_t docker_pool;
     int64_t guest_uid; /* CORE_SETTING_UNSET when not given */

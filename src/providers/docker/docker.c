@@ -59,12 +59,22 @@ static bool docker_preflight_op(core_provider *base, const run_ctx *ctx, plim_er
     return docker_preflight_run(provider->preflight, ctx, &state, err);
 }
 
+static bool docker_reconcile(core_provider *base, const run_ctx *ctx, size_t *removed,
+                             plim_error *err)
+{
+    docker_provider *provider = (docker_provider *)base;
+    docker_engine *engine = docker_preflight_engine(provider->preflight);
+    const char *tmpdir = provider->settings.tmpdir[0] ? provider->settings.tmpdir : "/tmp";
+    *removed = docker_sweep_directories(tmpdir);
+    return !engine || docker_keeper_sweep(provider->keeper, engine, ctx, removed, err);
+}
+
 /* What an earlier program left goes first; that it cannot be looked for stops nothing. */
-static void sweep_at_start(docker_provider *provider, docker_state *state, const run_ctx *ctx)
+static void sweep_at_start(core_provider *base, const run_ctx *ctx)
 {
     size_t removed = 0;
     _cleanup_error_ plim_error err = PLIM_ERROR_INIT;
-    if (!docker_keeper_sweep(provider->keeper, state->engine, ctx, &removed, &err))
+    if (!docker_reconcile(base, ctx, &removed, &err))
         base_log(BASE_LOG_WARN, "orphans were not looked for",
                  LOG_STR("error", plim_error_message(&err)));
     if (removed)
@@ -82,21 +92,11 @@ static bool docker_smoke_op(core_provider *base, const run_ctx *ctx, plim_error 
         return false;
     docker_preflight_facts(provider->preflight, &facts);
     docker_site site = site_of(provider, &facts);
-    sweep_at_start(provider, state, ctx);
+    sweep_at_start(base, ctx);
     if (!docker_smoke(&site, state, ctx, &proof, err))
         return false;
     docker_preflight_prove(provider->preflight, state, &proof);
     return !provider->pool || docker_pool_start(provider->pool, ctx, err);
-}
-
-static bool docker_reconcile(core_provider *base, const run_ctx *ctx, size_t *removed,
-                             plim_error *err)
-{
-    docker_provider *provider = (docker_provider *)base;
-    docker_engine *engine = docker_preflight_engine(provider->preflight);
-    const char *tmpdir = provider->settings.tmpdir[0] ? provider->settings.tmpdir : "/tmp";
-    *removed = docker_sweep_directories(tmpdir);
-    return !engine || docker_keeper_sweep(provider->keeper, engine, ctx, removed, err);
 }
 
 static void docker_describe(core_provider *base, core_description *out)

@@ -22,6 +22,7 @@ struct docker_preflight {
     docker_proof proof;
     char proven_ids[DOCKER_KINDS][DOCKER_ID_MAX];
     docker_file_id proven_runtime;
+    bool runtime_replaced; /* once seen, nothing runs until a restart has proven what is there */
 };
 
 docker_preflight *docker_preflight_new(const core_settings *settings)
@@ -90,7 +91,9 @@ static void publish(docker_preflight *preflight, docker_state *state, const plim
 {
     pthread_mutex_lock(&preflight->mutex);
     const char *failure = state ? "" : plim_error_message(err);
-    if (state && !is_proven_runtime(preflight, state)) {
+    if (state && !is_proven_runtime(preflight, state))
+        preflight->runtime_replaced = true;
+    if (state && preflight->runtime_replaced) {
         failure = "the program behind the runtime was replaced since it was proven; restart to "
                   "prove it again";
         docker_state_release(TAKE_PTR(state));

@@ -117,8 +117,8 @@ static bool find_mount(plim_bytes table, const char *path, plim_bytes *type, pli
 }
 
 /*
- * gVisor's older releases show no `nosuid` in their table. There `noexec` stands for both: a
- * file that cannot be executed gives nobody its owner's rights.
+ * gVisor's older releases show no `nosuid` in their table. There the startup proof tries instead
+ * that a program with set-ID bits does not start from such a mount.
  */
 static bool check_mount(plim_bytes table, const wanted_mount *wanted, bool gvisor, plim_error *err)
 {

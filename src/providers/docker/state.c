@@ -40,20 +40,25 @@ const char *docker_reference_of(const core_settings *settings, docker_kind kind)
 
 /* ---- what needs no Engine ---- */
 
+static bool check_reference(const core_settings *settings, const char *name, const char *reference,
+                            plim_error *err)
+{
+    if (!docker_image_ref_valid(reference))
+        return core_refuse_environment(err, "%s is not an image reference", name);
+    return !settings->require_pinned_images || docker_image_ref_pinned(reference) ||
+           core_refuse_environment(
+               err, "%s is not pinned: SANDBOX_REQUIRE_PINNED_IMAGES wants @sha256: at its end",
+               name);
+}
+
 static bool check_references(const core_settings *settings, plim_error *err)
 {
-    for (docker_kind kind = 0; kind < DOCKER_KINDS; kind++) {
-        const char *reference = docker_reference_of(settings, kind);
-        const char *name =
-            kind == DOCKER_SNIPPET ? "SANDBOX_DOCKER_IMAGE" : "SANDBOX_DOCKER_PROJECT_IMAGE";
-        if (!docker_image_ref_valid(reference))
-            return core_refuse_environment(err, "%s is not an image reference", name);
-        if (settings->require_pinned_images && !docker_image_ref_pinned(reference))
-            return core_refuse_environment(
-                err, "%s is not pinned: SANDBOX_REQUIRE_PINNED_IMAGES wants @sha256: at its end",
-                name);
-    }
-    return true;
+    const char *module = settings->docker_module_image;
+    return check_reference(settings, "SANDBOX_DOCKER_IMAGE",
+                           docker_reference_of(settings, DOCKER_SNIPPET), err) &&
+           check_reference(settings, "SANDBOX_DOCKER_PROJECT_IMAGE",
+                           docker_reference_of(settings, DOCKER_PROJECT), err) &&
+           (!module[0] || check_reference(settings, "SANDBOX_DOCKER_MODULE_IMAGE", module, err));
 }
 
 static bool read_seccomp(const core_settings *settings, char **out, plim_error *err)
@@ -253,20 +258,31 @@ static bool inspect_platform(docker_state *state, docker_state_image *image, boo
     return plim_error_move(err, &why);
 }
 
+static bool read_image(docker_state *state, const char *reference, bool must, const run_ctx *ctx,
+                       docker_state_image *image, plim_error *err)
+{
+    image->reference = reference;
+    if (!inspect(state, reference, reference, NULL, ctx, &image->facts, err))
+        return false;
+    if (state->platform[0] && !inspect_platform(state, image, must, ctx, err))
+        return false;
+    char id[sizeof(image->facts.id)];
+    memcpy(id, image->facts.id, sizeof(id));
+    snprintf(image->environment, sizeof(image->environment), "docker-image:%s", id);
+    return true;
+}
+
 static bool read_images(docker_state *state, const core_settings *settings, bool must,
                         const run_ctx *ctx, plim_error *err)
 {
-    for (docker_kind kind = 0; kind < DOCKER_KINDS; kind++) {
-        docker_state_image *image = &state->images[kind];
-        image->reference = docker_reference_of(settings, kind);
-        if (!inspect(state, image->reference, image->reference, NULL, ctx, &image->facts, err))
+    const char *module = settings->docker_module_image;
+    docker_state_image checked_only = {.reference = NULL}; /* nothing runs in the module image */
+    for (docker_kind kind = 0; kind < DOCKER_KINDS; kind++)
+        if (!read_image(state, docker_reference_of(settings, kind), must, ctx, &state->images[kind],
+                        err))
             return false;
-        if (state->platform[0] && !inspect_platform(state, image, must, ctx, err))
-            return false;
-        char id[sizeof(image->facts.id)];
-        memcpy(id, image->facts.id, sizeof(id));
-        snprintf(image->environment, sizeof(image->environment), "docker-image:%s", id);
-    }
+    if (module[0] && !read_image(state, module, must, ctx, &checked_only, err))
+        return false;
     if (!state->platform[0])
         for (docker_kind kind = 0; kind < DOCKER_KINDS; kind++)
             state->images[kind].software[0] = '\0';

@@ -247,9 +247,7 @@ static bool feed(docker_box *box, plim_bytes *input, docker_box_outcome *outcome
         box->sent = true;
         *input = (plim_bytes){input->data + count, input->len - (size_t)count};
     }
-    /* A supervised program knows from the head where its input ends. The Engine would pass the end
-     * on by a call of its own, beside the run and at its cost; it comes with the connection's. */
-    if (!box->stdin_closed && !box->supervised)
+    if (!box->stdin_closed)
         shutdown(box->attach->fd, SHUT_WR);
     box->stdin_closed = true;
     return true;

@@ -28,11 +28,25 @@
  *       Exit 127: COMMAND was not found; 126: it could not be executed, or cannot be told from an
  *       operand.
  *
+ *   supervise MARKER [NAME=value ...] COMMAND [ARGUMENT ...]
+ *       The same for a snippet, but COMMAND becomes its one child: as the first process of the
+ *       container it proves its isolation, writes MARKER, starts COMMAND with the container's own
+ *       output, and only then reads stdin: the head of a run (CTL_HEAD_BYTES), then exactly so many
+ *       bytes as it announces, which are COMMAND's input. When COMMAND has ended, everything else
+ * in the container is killed, and when nobody is left who could write, an end frame goes to stdout
+ * and one to stderr. Its exit status is COMMAND's, 128 + signal for a signal. A member of a pool is
+ * this program between the marker and the head: COMMAND has started and waits. When stdin ends
+ * before all of its input has come, COMMAND is killed, never having seen the end of its input, and
+ * this exits CTL_EXIT_NO_INPUT without a frame. It also ends without one when COMMAND ended before
+ * the head had come.
+ *
  *   run MARKER
  *       Writes MARKER to stderr, proves its isolation, reads one plan from stdin to its end, runs
- *       it and writes one report frame to stdout. Exit 0 when a frame was written, whatever it
- * says. A member of a pool is this program between the marker and the first byte of the plan; when
- *       its stdin ends without a byte it exits CTL_EXIT_NO_PLAN and writes no frame.
+ *       it and writes one report frame to stdout; as the first process of the container it then
+ *       ends everything else and writes the two end frames. Exit 0 when a report was written,
+ *       whatever it says. A member of a pool is this program between the marker and the first byte
+ *       of the plan; when its stdin ends without a byte it exits CTL_EXIT_NO_INPUT and writes no
+ *       frame.
  *
  *   probe [--kernel] [--banner] [--socket]
  *       The storage and identity probe: one JSON document and a newline on stdout, then exit 0.
@@ -63,11 +77,12 @@
 enum {
     CTL_EXIT_OK = 0,
     CTL_EXIT_USAGE = 2,      /* the call is not one of those above */
-    CTL_EXIT_NO_PLAN = 3,    /* run: stdin ended before the first byte of a plan */
+    CTL_EXIT_NO_INPUT = 3,   /* run: no plan came; supervise: not all of the input */
     CTL_EXIT_NO_REPORT = 4,  /* run: stdout broke, or memory ended, before the frame was complete */
+    CTL_EXIT_ISOLATION = 5,  /* supervise: it could not be proven; before the marker */
     CTL_EXIT_DUMPABLE = 125, /* the dumpable flag could not be cleared or read back */
-    CTL_EXIT_NO_EXEC = 126,  /* start */
-    CTL_EXIT_NOT_FOUND = 127, /* start */
+    CTL_EXIT_NO_EXEC = 126,  /* start, supervise */
+    CTL_EXIT_NOT_FOUND = 127, /* start, supervise */
 };
 
 /*
@@ -76,6 +91,13 @@ enum {
  */
 #define CTL_MARKER_PREFIX "plimsoll-started:"
 enum { CTL_MARKER_HEX = 16, CTL_MARKER_BYTES = sizeof CTL_MARKER_PREFIX - 1 + CTL_MARKER_HEX + 1 };
+
+/*
+ * The head of a supervised run's input: the key of this run, then the length of what follows, big
+ * endian. With the length the end of the input is known when its last byte is, and an input that
+ * was cut is never taken for a whole one.
+ */
+enum { CTL_KEY_BYTES = 32, CTL_HEAD_BYTES = CTL_KEY_BYTES + 8 };
 
 /*
  * The plan, one JSON object. Fields in any order, each at most once, no others; strings are UTF-8.
@@ -95,7 +117,6 @@ enum {
     CTL_PLAN_STEPS_MAX = 1024,
     CTL_PLAN_ARTIFACTS_MAX = 1024,
     CTL_PLAN_ENV_MAX = 1024,
-    CTL_KEY_BYTES = 32,
     CTL_STEP_TIMEOUT_MS_MAX = 24 * 60 * 60 * 1000,
 };
 
@@ -145,6 +166,46 @@ enum {
     CTL_BODY_BYTES_READ = 16 << 20, /* what a host accepts as a length */
     CTL_HEADER_BYTES_MAX = 96,      /* after the marker, up to the newline */
 };
+
+/*
+ * The end frame, the last bytes of a stream: all that can be known of the end of a container from
+ * inside, when nobody is left in it who could write another byte.
+ *
+ *   LF CTL_END_MARKER SP status SP memory SP pids SP disk SP mac LF
+ *
+ * The four numbers are eight lower-case hex digits each. status is the exit status that this
+ * program is about to end with; memory counts processes of this container that the kernel killed
+ * for want of memory, pids the forks that it refused at the process limit; disk counts the writable
+ * places that were found without a free block after a guest that ended badly. CTL_END_UNKNOWN
+ * stands for what this kernel does not tell. mac is HMAC-SHA256, as 64 lower-case hex digits, under
+ * the key of the run, of CTL_END_STDOUT or CTL_END_STDERR followed by the text from the marker to
+ * the space before the mac: no frame of one stream is one of the other, and none is a report.
+ */
+#define CTL_END_MARKER  "<<<PLIMSOLL_END_V1>>>"
+#define CTL_END_STDOUT  "end of stdout "
+#define CTL_END_STDERR  "end of stderr "
+#define CTL_END_UNKNOWN UINT32_C(0xffffffff)
+
+enum {
+    CTL_END_NUMBERS = 4,
+    CTL_END_SIGNED_BYTES = sizeof CTL_END_MARKER - 1 + (size_t)CTL_END_NUMBERS * 9 + 1,
+    CTL_END_BYTES = 1 + CTL_END_SIGNED_BYTES + 64 + 1,
+};
+
+struct ctl_end {
+    uint32_t status, memory, pids, disk;
+};
+
+/* The signed text of a frame, which has no terminator. */
+void ctl_end_text(const struct ctl_end *end, char out[CTL_END_SIGNED_BYTES]);
+
+/* Are these CTL_END_BYTES bytes a frame? Its signed text begins at 1, its mac, borrowed, follows
+ * it; nothing of it is to be believed before that was compared. */
+bool ctl_end_read(const unsigned char *bytes, struct ctl_end *end, const char **mac);
+
+/* The number after `name` and a space at the beginning of a line of what a kernel counts, at most
+ * CTL_END_UNKNOWN - 1; CTL_END_UNKNOWN when there is none. */
+uint32_t ctl_end_counter(const char *text, const char *name);
 
 /*
  * The probe's document. Members, in this order; a member that could not be read is null.

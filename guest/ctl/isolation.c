@@ -80,12 +80,19 @@ bool ctl_isolation_alone(void)
     return getpid() == 1 && processes == 1;
 }
 
-/* Send a descriptor through a socket, or receive one with -1. The descriptor, or -1. */
-static int pass(int socket, int fd)
+bool ctl_isolation_may_read(enum ctl_isolation proven)
 {
+    return proven == CTL_ISOLATION_FULL ||
+           (proven == CTL_ISOLATION_MEMORY && ctl_isolation_alone());
+}
+
+/* Send two descriptors through a socket, or receive them where there are none yet. */
+static bool pass(int socket, int fds[2])
+{
+    enum { BYTES = 2 * sizeof(int) };
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(BYTES)];
     } control = {.bytes = {0}};
     char byte = 0;
     struct iovec data = {.iov_base = &byte, .iov_len = 1};
@@ -93,20 +100,21 @@ static int pass(int socket, int fd)
                              .msg_iovlen = 1,
                              .msg_control = &control,
                              .msg_controllen = sizeof control};
-    if (fd < 0) {
+    if (fds[0] < 0) {
         struct cmsghdr *got = NULL;
         if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) == 1)
             got = CMSG_FIRSTHDR(&message);
-        if (got && got->cmsg_type == SCM_RIGHTS && got->cmsg_len == CMSG_LEN(sizeof fd))
-            memcpy(&fd, CMSG_DATA(got), sizeof fd);
-        return fd;
+        if (!got || got->cmsg_type != SCM_RIGHTS || got->cmsg_len != CMSG_LEN(BYTES))
+            return false;
+        memcpy(fds, CMSG_DATA(got), BYTES);
+        return true;
     }
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? fd : -1;
+    header->cmsg_len = CMSG_LEN(BYTES);
+    memcpy(CMSG_DATA(header), fds, BYTES);
+    return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
 /* Let all three standard descriptors stand for a file that our user may not open. */
@@ -126,12 +134,13 @@ int ctl_isolation_hide(void)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return -1;
     _cleanup_fd_ int to = ends[0], from = ends[1];
-    return pass(to, STDOUT_FILENO) >= 0 && forbid_stdio() ? TAKE_FD(from) : -1;
+    return pass(to, (int[]){STDOUT_FILENO, STDERR_FILENO}) && forbid_stdio() ? TAKE_FD(from) : -1;
 }
 
-int ctl_isolation_show(int hidden)
+bool ctl_isolation_show(int hidden, int streams[2])
 {
-    int fd = pass(hidden, -1);
+    streams[0] = streams[1] = -1;
+    bool shown = pass(hidden, streams);
     close(hidden);
-    return fd;
+    return shown;
 }

@@ -29,13 +29,20 @@ enum ctl_isolation ctl_isolation_prove(void);
 bool ctl_isolation_alone(void);
 
 /*
- * Put standard output where no process can open it: in flight inside a socket of ours, whose
- * descriptor is returned, or -1. Descriptors 0, 1 and 2 then stand for a file that our user may not
- * open, so that trying them is refused.
+ * Is nobody able to take from us what is read from standard input now? Either our descriptors are
+ * refused to our user, or there is nobody else: in a fresh container the guest's first process is
+ * one that we start.
+ */
+bool ctl_isolation_may_read(enum ctl_isolation proven);
+
+/*
+ * Put standard output and error where no process can open them: in flight inside a socket of ours,
+ * whose descriptor is returned, or -1. Descriptors 0, 1 and 2 then stand for a file that our user
+ * may not open, so that trying them is refused.
  */
 int ctl_isolation_hide(void);
 
-/* The hidden standard output, as a new descriptor, or -1. Closes the socket. */
-int ctl_isolation_show(int hidden);
+/* The hidden standard output and error, as new descriptors. Closes the socket. */
+bool ctl_isolation_show(int hidden, int streams[2]);
 
 #endif

@@ -1,13 +1,13 @@
 /* plimsoll-guest, the control program inside a container: its verbs, as ctl.h describes them. */
 #include "ctl.h"
 
-#include "env.h"
 #include "io.h"
 #include "isolation.h"
 #include "probe.h"
 #include "run.h"
+#include "start.h"
+#include "supervise.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,36 +20,27 @@ typedef int (*verb_fn)(int count, char **arguments);
 
 static int usage(void)
 {
-    ctl_complain("usage: start MARKER [NAME=value ...] COMMAND ... | run MARKER | "
-                 "probe [--kernel] [--banner] [--socket] | version",
+    ctl_complain("usage: start MARKER [NAME=value ...] COMMAND ... | "
+                 "supervise MARKER [NAME=value ...] COMMAND ... | run MARKER | probe [--kernel] "
+                 "[--banner] [--socket] | version",
                  0);
     return CTL_EXIT_USAGE;
 }
 
 static int verb_start(int count, char **arguments)
 {
-    static struct ctl_env env;
+    static struct ctl_start start;
     if (count < 2)
         return usage();
     if (!ctl_write_all(STDERR_FILENO, plim_bytes_of(arguments[0])))
         return CTL_EXIT_NO_REPORT;
-    if (!ctl_env_init(&env) || !ctl_env_add_identity(&env))
-        return CTL_EXIT_NO_EXEC;
-    char **command = arguments + 1;
-    while (*command && strchr(*command, '=')) {
-        if (!ctl_env_put(&env, *command++)) {
-            ctl_complain(CTL_ERROR_ENV, 0);
-            return CTL_EXIT_NO_EXEC;
-        }
-    }
-    if (!*command) {
-        ctl_complain("no command after the environment", 0);
-        return CTL_EXIT_NO_EXEC;
-    }
-    ctl_exec(command, &env);
-    int error = errno;
-    ctl_complain(*command, error);
-    return error == ENOENT || error == ENOTDIR ? CTL_EXIT_NOT_FOUND : CTL_EXIT_NO_EXEC;
+    int status = ctl_start_read(arguments + 1, &start);
+    return status == CTL_EXIT_OK ? ctl_start_exec(&start) : status;
+}
+
+static int verb_supervise(int count, char **arguments)
+{
+    return count < 2 ? usage() : ctl_supervise(arguments[0], arguments + 1);
 }
 
 static int verb_run(int count, char **arguments)
@@ -87,10 +78,8 @@ static const struct {
     const char *name;
     verb_fn run;
 } verbs[] = {
-    {"start", verb_start},
-    {"run", verb_run},
-    {"probe", verb_probe},
-    {"version", verb_version},
+    {"start", verb_start}, {"supervise", verb_supervise}, {"run", verb_run},
+    {"probe", verb_probe}, {"version", verb_version},
 };
 
 int main(int argc, char **argv)

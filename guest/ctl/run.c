@@ -1,6 +1,7 @@
 #include "run.h"
 
 #include "ctl.h"
+#include "end.h"
 #include "env.h"
 #include "files.h"
 #include "io.h"
@@ -25,28 +26,37 @@ static struct {
     base_buf document;
     struct ctl_plan plan;
     bool has_key;
-    int out;    /* where the report goes */
-    int hidden; /* the socket that holds it while steps run, or -1 */
+    int streams[2]; /* where the report goes, and the frames of the end */
+    int hidden;     /* the socket that holds them while steps run, or -1 */
+    uint32_t disk;  /* places that a step which ended badly has left full */
     struct ctl_root root;
     struct ctl_env env;
     struct ctl_runner runner;
     struct ctl_report report;
 } run;
 
-/* Take the report's descriptor out of hiding. */
-static bool show_out(void)
+/* Take the container's streams out of hiding. */
+static bool show_streams(void)
 {
-    if (run.hidden >= 0)
-        run.out = ctl_isolation_show(TAKE_FD(run.hidden));
-    return run.out >= 0;
+    return run.hidden < 0 || ctl_isolation_show(TAKE_FD(run.hidden), run.streams);
+}
+
+/* The report is written, or not: the status, and as the first process the end of everything. */
+static int end(bool wrote)
+{
+    int status = wrote ? CTL_EXIT_OK : CTL_EXIT_NO_REPORT;
+    if (wrote && run.has_key && getpid() == 1)
+        ctl_end_write(run.streams, run.plan.key, status, run.disk);
+    explicit_bzero(run.plan.key, sizeof run.plan.key);
+    return status;
 }
 
 /* End with a report that says only that. */
 static int report_error(const char *error, plim_bytes about)
 {
-    bool wrote = show_out() &&
-                 ctl_report_write_error(run.out, run.has_key ? run.plan.key : NULL, error, about);
-    return wrote ? CTL_EXIT_OK : CTL_EXIT_NO_REPORT;
+    return end(
+        show_streams() &&
+        ctl_report_write_error(run.streams[0], run.has_key ? run.plan.key : NULL, error, about));
 }
 
 static int report_errno(const char *error, plim_bytes about)
@@ -134,8 +144,10 @@ static void run_steps(void)
         struct ctl_step_result result;
         ctl_runner_step(&run.runner, run.plan.steps[i].data, run.plan.step_timeout_ms, &result);
         ctl_report_step(&run.report, run.plan.steps[i], &result);
-        if (result.exit_code != 0)
+        if (result.exit_code != 0) {
+            run.disk = ctl_end_full_places();
             return;
+        }
     }
 }
 
@@ -168,19 +180,7 @@ static int execute(void)
     ctl_report_init(&run.report);
     run_steps();
     capture_artifacts();
-    bool wrote = show_out() && ctl_report_write(&run.report, run.out, run.plan.key);
-    return wrote ? CTL_EXIT_OK : CTL_EXIT_NO_REPORT;
-}
-
-/*
- * Is nobody able to take the plan from us before or while it is read? Either our descriptors are
- * refused to our user, or there is nobody else: in a fresh container the guest's first process is
- * one that we start.
- */
-static bool may_read_plan(enum ctl_isolation proven)
-{
-    return proven == CTL_ISOLATION_FULL ||
-           (proven == CTL_ISOLATION_MEMORY && ctl_isolation_alone());
+    return end(show_streams() && ctl_report_write(&run.report, run.streams[0], run.plan.key));
 }
 
 /* The same for all that is left to guard once the plan was read: before a step runs, everything
@@ -199,20 +199,21 @@ int ctl_run(const char *marker)
 {
     const char *fault;
     const plim_bytes nothing = {NULL, 0};
-    run.out = STDOUT_FILENO;
+    run.streams[0] = STDOUT_FILENO;
+    run.streams[1] = STDERR_FILENO;
     run.hidden = -1;
     umask(022);
     signal(SIGPIPE, SIG_IGN); /* a host that has gone away shows as a failed write */
     if (!ctl_write_all(STDERR_FILENO, plim_bytes_of(marker)))
         return CTL_EXIT_NO_REPORT;
     enum ctl_isolation proven = ctl_isolation_prove();
-    if (!may_read_plan(proven))
+    if (!ctl_isolation_may_read(proven))
         return report_error(CTL_ERROR_ISOLATION, nothing);
     run.document = BASE_BUF_INIT(CTL_PLAN_BYTES_MAX);
     if (!ctl_read_all(STDIN_FILENO, &run.document))
         return report_errno(CTL_ERROR_PLAN, nothing);
     if (!run.document.len)
-        return CTL_EXIT_NO_PLAN;
+        return CTL_EXIT_NO_INPUT;
     if (!ctl_plan_read(run.document.data, run.document.len, &run.plan, &run.has_key, &fault))
         return report_error(CTL_ERROR_PLAN, plim_bytes_of(fault));
     return may_run_steps(proven) ? execute() : report_error(CTL_ERROR_ISOLATION, nothing);

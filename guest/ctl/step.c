@@ -1,5 +1,6 @@
 #include "step.h"
 
+#include "child.h"
 #include "io.h"
 #include "tree.h"
 
@@ -51,30 +52,13 @@ bool ctl_runner_init(struct ctl_runner *runner, int work, const struct ctl_env *
            prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0;
 }
 
-/* A kernel that must kill for memory takes the guest before us. A process may always raise its own
- * score. */
-static void offer_to_oom_killer(void)
-{
-    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    if (write(fd, "1000", 4) < 0)
-        errno = 0; /* the kernel then chooses by size, as it would have */
-    close(fd);
-}
-
 /* In the child: become the shell, or say through `failure` why not. */
 static void become_shell(const struct ctl_runner *runner, const char *command, const int outputs[2],
                          int failure)
 {
     char *const argv[] = {"sh", "-c", (char *)command, NULL};
-    sigset_t none;
-    sigemptyset(&none);
     setpgid(0, 0);
-    signal(SIGCHLD, SIG_DFL);
-    signal(SIGPIPE, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    offer_to_oom_killer();
+    ctl_child_begin();
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 && dup2(outputs[0], STDOUT_FILENO) >= 0 &&
         dup2(outputs[1], STDERR_FILENO) >= 0 && fchdir(runner->work) == 0)

@@ -3,17 +3,21 @@
 #include "io.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
     PROCESSES_MAX = 8192, /* looked at in one round */
     ROUNDS_MAX = 50,
+    END_WAIT_MS = 2000, /* for the kernel to end what was killed */
+    END_LOOK_MS = 10,
     STAT_BYTES = 512,
 };
 
@@ -87,5 +91,28 @@ void ctl_tree_kill(void)
         if (!kill_descendants(list, list_processes(list)))
             return;
         usleep(1000); /* let what was killed go, and its orphans become our children */
+    }
+}
+
+bool ctl_tree_end(void)
+{
+    const struct timespec look = {.tv_nsec = END_LOOK_MS * 1000000L};
+    int64_t deadline = ctl_now_ms() + END_WAIT_MS;
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    if (getpid() != 1)
+        return false;
+    for (;;) {
+        kill(-1, SIGKILL);
+        pid_t pid;
+        do
+            pid = waitpid(-1, NULL, WNOHANG | __WALL);
+        while (pid > 0 || (pid < 0 && errno == EINTR));
+        if (pid < 0)
+            return errno == ECHILD;
+        if (ctl_now_ms() >= deadline)
+            return false;
+        sigtimedwait(&child, NULL, &look);
     }
 }

@@ -71,8 +71,9 @@ PLIM_API bool plim_result_stderr_truncated(const plim_result *result);
 /** 0-255; 124 with `timed_out` when the time was up. */
 PLIM_API int32_t plim_result_exit_code(const plim_result *result);
 PLIM_API bool plim_result_timed_out(const plim_result *result);
-/** Which limit of the sandbox is known to have ended or refused work: `""`, `"memory"`, `"pids"`,
- * ... */
+/** Which limits of the sandbox are known to have ended or refused work: `""`, or of `memory`,
+ * `pids`, `disk`, `output` and `cpu` those that there is evidence for, in this order, joined by
+ * commas. Never guessed from an exit code. */
 PLIM_API const char *plim_result_limit_reached(const plim_result *result);
 /**@}*/
 

@@ -106,7 +106,7 @@ class FakeEngine(socketserver.ThreadingUnixStreamServer):
         said = read()
         if verb in self.programs:
             return self.programs[verb](said, write)
-        if verb == "start":
+        if verb == "supervise":
             write(1, b"plimsoll\n")
             return 0
         if not said:

@@ -147,7 +147,7 @@ static void command_lines_hold_nothing_of_the_image(void **state)
     assert_true(
         docker_argv_start(arena, "", DOCKER_CONTROL_PROGRAM, "MARK\n", &image, node, 2, &line));
     static const char *const start[] = {"/usr/bin/env", "-i",     ("PATH=" CTL_PATH), CTL_PROGRAM,
-                                        "start",        "MARK\n", "PATH=/x",          NULL,
+                                        "supervise",    "MARK\n", "PATH=/x",          NULL,
                                         "node",         "-"};
     assert_int_equal(line.count, PLIM_COUNT(start));
     for (size_t i = 0; i < line.count; i++)

@@ -371,6 +371,12 @@ static void a_plan_is_the_contract(void **state)
 
 /* ---- ends ---- */
 
+#define END(end_, why_, own_, started_, code_)                                                     \
+    {                                                                                              \
+        .end = (end_), .why = (why_), .own_deadline = (own_), .started = (started_),               \
+        .exit_code = (code_)                                                                       \
+    }
+
 static void ends_of_snippets_are_mapped(void **state)
 {
     (void)state;
@@ -378,18 +384,18 @@ static void ends_of_snippets_are_mapped(void **state)
         docker_end end;
         docker_answer answer;
     } rows[] = {
-        {{DOCKER_BOX_ENDED, RUN_READY, false, true, 0}, DOCKER_ANSWER_RESULT},
-        {{DOCKER_BOX_ENDED, RUN_READY, false, true, 125}, DOCKER_ANSWER_RESULT},
-        {{DOCKER_BOX_ENDED, RUN_READY, false, true, 137}, DOCKER_ANSWER_RESULT},
-        {{DOCKER_BOX_ENDED, RUN_READY, false, false, 0}, DOCKER_ANSWER_FAULT},
-        {{DOCKER_BOX_ENDED, RUN_READY, false, false, 127}, DOCKER_ANSWER_FAULT},
-        {{DOCKER_BOX_STOPPED, RUN_DEADLINE, true, true, 0}, DOCKER_ANSWER_TIMED_OUT},
-        {{DOCKER_BOX_STOPPED, RUN_DEADLINE, true, false, 0}, DOCKER_ANSWER_FAULT},
-        {{DOCKER_BOX_STOPPED, RUN_DEADLINE, false, true, 0}, DOCKER_ANSWER_GONE},
-        {{DOCKER_BOX_STOPPED, RUN_CANCELED, false, true, 0}, DOCKER_ANSWER_GONE},
-        {{DOCKER_BOX_STOPPED, RUN_CANCELED, true, true, 0}, DOCKER_ANSWER_GONE},
-        {{DOCKER_BOX_BROKEN, RUN_READY, false, true, 0}, DOCKER_ANSWER_FAULT},
-        {{DOCKER_BOX_BROKEN, RUN_READY, false, false, 0}, DOCKER_ANSWER_FAULT},
+        {END(DOCKER_BOX_ENDED, RUN_READY, false, true, 0), DOCKER_ANSWER_RESULT},
+        {END(DOCKER_BOX_ENDED, RUN_READY, false, true, 125), DOCKER_ANSWER_RESULT},
+        {END(DOCKER_BOX_ENDED, RUN_READY, false, true, 137), DOCKER_ANSWER_RESULT},
+        {END(DOCKER_BOX_ENDED, RUN_READY, false, false, 0), DOCKER_ANSWER_FAULT},
+        {END(DOCKER_BOX_ENDED, RUN_READY, false, false, 127), DOCKER_ANSWER_FAULT},
+        {END(DOCKER_BOX_STOPPED, RUN_DEADLINE, true, true, 0), DOCKER_ANSWER_TIMED_OUT},
+        {END(DOCKER_BOX_STOPPED, RUN_DEADLINE, true, false, 0), DOCKER_ANSWER_FAULT},
+        {END(DOCKER_BOX_STOPPED, RUN_DEADLINE, false, true, 0), DOCKER_ANSWER_GONE},
+        {END(DOCKER_BOX_STOPPED, RUN_CANCELED, false, true, 0), DOCKER_ANSWER_GONE},
+        {END(DOCKER_BOX_STOPPED, RUN_CANCELED, true, true, 0), DOCKER_ANSWER_GONE},
+        {END(DOCKER_BOX_BROKEN, RUN_READY, false, true, 0), DOCKER_ANSWER_FAULT},
+        {END(DOCKER_BOX_BROKEN, RUN_READY, false, false, 0), DOCKER_ANSWER_FAULT},
     };
     for (size_t i = 0; i < PLIM_COUNT(rows); i++)
         assert_int_equal(docker_snippet_answer(&rows[i].end), rows[i].answer);
@@ -402,11 +408,11 @@ static void ends_of_projects_are_mapped(void **state)
     const docker_report none = {.step_count = 0}, one = {.steps = &good, .step_count = 1},
                         timed = {.steps = &late, .step_count = 1},
                         error = {.error = PLIM_LIT("bad environment entry")};
-    const docker_end ended = {DOCKER_BOX_ENDED, RUN_READY, false, true, 137},
-                     no_start = {DOCKER_BOX_ENDED, RUN_READY, false, false, 1},
-                     over = {DOCKER_BOX_STOPPED, RUN_DEADLINE, true, true, 0},
-                     gone = {DOCKER_BOX_STOPPED, RUN_CANCELED, false, true, 0},
-                     broken = {DOCKER_BOX_BROKEN, RUN_READY, false, true, 0};
+    const docker_end ended = END(DOCKER_BOX_ENDED, RUN_READY, false, true, 137),
+                     no_start = END(DOCKER_BOX_ENDED, RUN_READY, false, false, 1),
+                     over = END(DOCKER_BOX_STOPPED, RUN_DEADLINE, true, true, 0),
+                     gone = END(DOCKER_BOX_STOPPED, RUN_CANCELED, false, true, 0),
+                     broken = END(DOCKER_BOX_BROKEN, RUN_READY, false, true, 0);
     const struct {
         const docker_end *end;
         docker_report_found found;

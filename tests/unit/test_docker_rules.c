@@ -2,8 +2,8 @@
  * platforms, labels, the Engine's address, shares of a pool. */
 #include "unit.h"
 
+#include "providers/docker/cgroup.h"
 #include "providers/docker/discover.h"
-#include "providers/docker/exit.h"
 #include "providers/docker/keeper.h"
 #include "providers/docker/limits.h"
 #include "providers/docker/shares.h"
@@ -228,38 +228,49 @@ static void control_groups_name_their_file(void **state)
 {
     (void)state;
     static const struct {
+        const docker_cgroup_file *which;
         const char *text, *file;
     } rows[] = {
-        {"5:pids:/docker/" HEX64 "\n", "/sys/fs/cgroup/pids/docker/" HEX64 "/pids.max"},
-        {"0::/system.slice/docker-" HEX64 ".scope\n",
+        {&docker_cgroup_limit, "5:pids:/docker/" HEX64 "\n",
+         "/sys/fs/cgroup/pids/docker/" HEX64 "/pids.max"},
+        {&docker_cgroup_limit, "0::/system.slice/docker-" HEX64 ".scope\n",
          "/sys/fs/cgroup/system.slice/docker-" HEX64 ".scope/pids.max"},
-        {"0::/x/" HEX64 "\n4:cpu,pids:/y/" HEX64 "\n", "/sys/fs/cgroup/pids/y/" HEX64 "/pids.max"},
-        {"5:pids:/docker/other\n", NULL},
-        {"5:pidsx:/docker/" HEX64 "\n", NULL},
-        {"nonsense\n", NULL},
-        {"", NULL},
+        {&docker_cgroup_limit, "0::/x/" HEX64 "\n4:cpu,pids:/y/" HEX64 "\n",
+         "/sys/fs/cgroup/pids/y/" HEX64 "/pids.max"},
+        {&docker_cgroup_kills, "0::/x/" HEX64 "\n4:cpu,pids:/y/" HEX64 "\n",
+         "/sys/fs/cgroup/x/" HEX64 "/memory.events"},
+        {&docker_cgroup_kills, "0::/\n4:memory:/y/" HEX64 "\n",
+         "/sys/fs/cgroup/memory/y/" HEX64 "/memory.oom_control"},
+        {&docker_cgroup_forks, "4:pids:/y/" HEX64 "\n",
+         "/sys/fs/cgroup/pids/y/" HEX64 "/pids.events"},
+        {&docker_cgroup_limit, "5:pids:/docker/other\n", NULL},
+        {&docker_cgroup_limit, "5:pidsx:/docker/" HEX64 "\n", NULL},
+        {&docker_cgroup_limit, "nonsense\n", NULL},
+        {&docker_cgroup_limit, "", NULL},
     };
     char out[512];
     for (size_t i = 0; i < PLIM_COUNT(rows); i++) {
-        bool good = docker_pids_file(plim_bytes_of(rows[i].text), HEX64, out, sizeof(out));
+        bool good =
+            docker_cgroup_path(plim_bytes_of(rows[i].text), HEX64, rows[i].which, out, sizeof(out));
         assert_int_equal(good, rows[i].file != NULL);
         if (good)
             assert_string_equal(out, rows[i].file);
     }
-    assert_false(docker_pids_file(PLIM_LIT("5:pids:/docker/0123\n"), "0123", out, sizeof(out)));
-    assert_true(docker_cgroup_names(PLIM_LIT("0::/docker/" HEX64), HEX64));
-    assert_false(docker_cgroup_names(PLIM_LIT("0::/docker/other"), HEX64));
-    assert_false(docker_cgroup_names(PLIM_LIT("0::/"), ""));
+    assert_false(docker_cgroup_path(PLIM_LIT("5:pids:/docker/0123\n"), "0123", &docker_cgroup_limit,
+                                    out, sizeof(out)));
+    assert_false(
+        docker_cgroup_path(PLIM_LIT("0::/\n"), "", &docker_cgroup_limit, out, sizeof(out)));
 }
 
-static void wait_statuses_are_exit_codes(void **state)
+/* A process that is nobody's container is not believed to be one. */
+static void a_process_of_the_host_is_no_container(void **state)
 {
     (void)state;
-    assert_int_equal(docker_exit_code(0), 0);
-    assert_int_equal(docker_exit_code(3 << 8), 3);
-    assert_int_equal(docker_exit_code(9), 137);
-    assert_int_equal(docker_exit_code(15), 143);
-    assert_int_equal(docker_exit_code(11 | 0x80), 139);
+    _cleanup_buf_ base_buf text = BASE_BUF_INIT(1024);
+    assert_int_equal(docker_process_open(getpid(), HEX64), -1);
+    assert_false(docker_cgroup_read(getpid(), HEX64, &docker_cgroup_kills, &text));
+    assert_int_equal(docker_process_open(0, HEX64), -1);
+    assert_false(docker_cgroup_read(0, HEX64, &docker_cgroup_kills, &text));
 }
 
 static void shares_follow_demand_slowly(void **state)
@@ -300,7 +311,7 @@ int main(void)
         cmocka_unit_test(a_sweep_takes_what_is_long_over),
         cmocka_unit_test(an_engine_is_a_socket_of_this_machine),
         cmocka_unit_test(control_groups_name_their_file),
-        cmocka_unit_test(wait_statuses_are_exit_codes),
+        cmocka_unit_test(a_process_of_the_host_is_no_container),
         cmocka_unit_test(shares_follow_demand_slowly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,8 +104,8 @@ static void the_marker_is_found_at_every_cut(void **state)
         docker_capture_err(&capture, (plim_bytes){all.data, first});
         docker_capture_err(&capture, (plim_bytes){all.data + first, all.len - first});
         assert_true(capture.started);
-        assert_bytes(base_buf_bytes(&capture.err.kept), "after");
-        assert_false(capture.err.truncated);
+        assert_bytes(docker_stream_output(&capture.err), "after");
+        assert_false(docker_stream_truncated(&capture.err));
         docker_capture_free(&capture);
     }
 }
@@ -129,15 +129,15 @@ static void caps_keep_the_exact_prefix(void **state)
         assert_true(docker_capture_init(&capture, 16, 16));
         for (size_t i = 0; i < size; i++)
             docker_capture_out(&capture, (plim_bytes){"\xFF", 1});
-        assert_int_equal(capture.out.kept.len, size < 16 ? size : 16);
-        assert_int_equal(capture.out.truncated, size > 16);
+        assert_int_equal(docker_stream_output(&capture.out).len, size < 16 ? size : 16);
+        assert_int_equal(docker_stream_truncated(&capture.out), size > 16);
         docker_capture_free(&capture);
     }
     docker_capture capture;
     assert_true(docker_capture_init(&capture, 16, 16));
     docker_capture_out(&capture, PLIM_LIT("01234567890123456789"));
-    assert_bytes(base_buf_bytes(&capture.out.kept), "0123456789012345");
-    assert_true(capture.out.truncated);
+    assert_bytes(docker_stream_output(&capture.out), "0123456789012345");
+    assert_true(docker_stream_truncated(&capture.out));
     docker_capture_free(&capture);
 }
 

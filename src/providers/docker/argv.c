@@ -2,8 +2,8 @@
 
 #include "guest/ctl/ctl.h"
 
-/* What `plimsoll-guest start` does, for images without it. Every file is read by the shell itself,
- * which never forks. */
+/* What `plimsoll-guest start` would do, for images without it. Every file is read by the shell
+ * itself, which never forks. */
 static const char start_script[] =
     "m=$1; shift; [ -z \"$m\" ] || printf %s \"$m\" >&2\n"
     "u=; while read -r k v x; do [ \"$k\" = Uid: ] && u=$v; done </proc/self/status\n"
@@ -53,7 +53,7 @@ bool docker_argv_start(base_arena *arena, const char *runtime, docker_control co
         return false;
     if (control == DOCKER_CONTROL_PROGRAM) {
         add(out, program_of(runtime));
-        add(out, "start");
+        add(out, "supervise");
     } else {
         add(out, "/bin/sh");
         add(out, "-c");

@@ -1,6 +1,6 @@
 #include "providers/docker/box.h"
 
-#include "providers/docker/exit.h"
+#include "providers/docker/cgroup.h"
 #include "providers/docker/text.h"
 
 #include <jansson.h>
@@ -162,32 +162,6 @@ bool docker_box_launch(docker_box *box, const docker_launch *launch, const run_c
     return start(box, ctx, err);
 }
 
-/* ---- its first process ---- */
-
-void docker_box_watch(docker_box *box, int64_t pid)
-{
-    /* Under gVisor the process on the host is the sandbox, whose status is not the guest's. */
-    if (box->pidfd < 0 && !docker_is_runsc(box->state->runtime))
-        box->pidfd = docker_exit_open(pid, box->id);
-}
-
-void docker_box_find_pid(docker_box *box, const run_ctx *ctx)
-{
-    char target[128];
-    if (docker_is_runsc(box->state->runtime))
-        return;
-    _cleanup_reply_ docker_reply reply;
-    snprintf(target, sizeof(target), "/containers/%s/json", box->id);
-    docker_engine_call(box->state->engine, "GET", target, (plim_bytes){NULL, 0}, ctx, &reply);
-    if (!docker_reply_ok(&reply))
-        return;
-    _cleanup_(json_decrefp)
-    json_t *json =
-        json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES, NULL);
-    docker_box_watch(box,
-                     json_integer_value(json_object_get(json_object_get(json, "State"), "Pid")));
-}
-
 /* ---- listening ---- */
 
 static bool broke(docker_box_outcome *outcome, const char *fault)
@@ -253,18 +227,7 @@ static bool hear_wait(docker_box *box, docker_box_outcome *outcome)
     return read_status(box, outcome);
 }
 
-/* The kernel says that the first process was reaped. */
-static void hear_exit(docker_box *box)
-{
-    int status;
-    if (docker_exit_status(box->pidfd, &status)) {
-        box->exit_code = docker_exit_code(status);
-        box->exited = box->kernel_said = true;
-    }
-    base_fd_close(&box->pidfd);
-}
-
-/* Write what the socket takes; close stdin after the last byte. */
+/* Write what the socket takes; end stdin after the last byte. */
 static bool feed(docker_box *box, plim_bytes *input, docker_box_outcome *outcome)
 {
     while (input->len) {
@@ -290,17 +253,32 @@ static bool feed(docker_box *box, plim_bytes *input, docker_box_outcome *outcome
     return true;
 }
 
-static bool is_over(const docker_box *box)
+/* Did the first process tell the end, in whole frames of the Engine's stream? */
+static bool hear_end(docker_box *box)
 {
-    return box->exited && box->streams_ended;
+    if (!docker_demux_at_rest(&box->demux) || !docker_capture_ended(&box->capture, &box->last))
+        return false;
+    /* Under gVisor what a cgroup counts is counted on the host, not inside. */
+    if (docker_is_runsc(box->state->runtime))
+        box->last.memory = box->last.pids = CTL_END_UNKNOWN;
+    box->told = true;
+    box->exit_code = (int)box->last.status;
+    if (box->exit_code != 0 && box->last.memory == CTL_END_UNKNOWN)
+        docker_box_ask(box);
+    return true;
 }
 
-/* The Engine dies with all its connections: an end of streams is only believed while it lives. */
-static bool engine_lives(docker_box *box)
+/* A kill that nobody can explain yet is one that the Engine may. */
+static bool is_explained(const docker_box *box)
 {
-    char byte;
-    ssize_t count = recv(box->wait->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
+    return box->exit_code <= 128 || box->last.memory != CTL_END_UNKNOWN || box->asked.memory;
+}
+
+static bool is_over(docker_box *box)
+{
+    if (box->exited && box->streams_ended)
+        return true;
+    return (box->told || hear_end(box)) && is_explained(box);
 }
 
 static bool wait_once(docker_box *box, bool has_input, const run_ctx *ctx,
@@ -310,7 +288,6 @@ static bool wait_once(docker_box *box, bool has_input, const run_ctx *ctx,
         {.fd = box->streams_ended ? -1 : box->attach->fd,
          .events = (short)(POLLIN | (has_input ? POLLOUT : 0))},
         {.fd = box->exited ? -1 : box->wait->fd, .events = POLLIN},
-        {.fd = box->exited ? -1 : box->pidfd, .events = 0},
     };
     run_wait wait = run_ctx_poll(ctx, fds, PLIM_COUNT(fds));
     if (wait != RUN_READY) {
@@ -320,35 +297,19 @@ static bool wait_once(docker_box *box, bool has_input, const run_ctx *ctx,
     }
     if (fds[0].revents & ~POLLOUT && !hear_streams(box, outcome))
         return false;
-    if (fds[2].revents)
-        hear_exit(box);
-    return !fds[1].revents || hear_wait(box, outcome);
+    return !fds[1].revents || is_over(box) || hear_wait(box, outcome);
 }
 
-/* Asked a bounded number of times, so that a flood cannot make it costly. */
-enum { COMPLETE_ASKED_MAX = 64 };
-
-void docker_box_run(docker_box *box, plim_bytes input, docker_box_complete *complete,
-                    const void *data, const run_ctx *ctx, docker_box_outcome *outcome)
+void docker_box_run(docker_box *box, plim_bytes input, const run_ctx *ctx,
+                    docker_box_outcome *outcome)
 {
-    size_t seen = 0;
-    int asked = 0;
     *outcome = (docker_box_outcome){.end = DOCKER_BOX_ENDED};
     while (!is_over(box)) {
         if (!box->stdin_closed && !feed(box, &input, outcome))
             return;
         if (!wait_once(box, input.len > 0, ctx, outcome))
             return;
-        const base_buf *out = &box->capture.out.kept;
-        if (!complete || out->len == seen || asked == COMPLETE_ASKED_MAX)
-            continue;
-        seen = out->len;
-        asked++;
-        if (box->capture.started && complete(base_buf_bytes(out), data))
-            return;
     }
-    if (box->kernel_said && !engine_lives(box))
-        broke(outcome, "the Engine went away while the run ended");
 }
 
 bool docker_box_await_start(docker_box *box, const run_ctx *ctx, docker_box_outcome *outcome)
@@ -364,7 +325,17 @@ bool docker_box_await_start(docker_box *box, const run_ctx *ctx, docker_box_outc
 
 enum { EVIDENCE_MS = 1000 };
 
-const char *docker_box_limit_reached(docker_box *box)
+static bool has_counted(int64_t pid, const char *id, const docker_cgroup_file *file,
+                        const char *name)
+{
+    _cleanup_buf_ base_buf text = BASE_BUF_INIT(4096);
+    if (!docker_cgroup_read(pid, id, file, &text))
+        return false;
+    uint32_t count = ctl_end_counter(base_buf_text(&text), name);
+    return count > 0 && count != CTL_END_UNKNOWN;
+}
+
+void docker_box_ask(docker_box *box)
 {
     char target[128];
     run_ctx ctx = {base_deadline_after_ms(EVIDENCE_MS), -1};
@@ -372,12 +343,15 @@ const char *docker_box_limit_reached(docker_box *box)
     snprintf(target, sizeof(target), "/containers/%s/json", box->id);
     docker_engine_call(box->state->engine, "GET", target, (plim_bytes){NULL, 0}, &ctx, &reply);
     if (!docker_reply_ok(&reply))
-        return "";
+        return;
     _cleanup_(json_decrefp)
     json_t *json =
         json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES, NULL);
-    return json_is_true(json_object_get(json_object_get(json, "State"), "OOMKilled")) ? "memory"
-                                                                                      : "";
+    const json_t *state = json_object_get(json, "State");
+    int64_t pid = json_integer_value(json_object_get(state, "Pid"));
+    box->asked.memory |= json_is_true(json_object_get(state, "OOMKilled")) ||
+                         has_counted(pid, box->id, &docker_cgroup_kills, "oom_kill");
+    box->asked.pids |= has_counted(pid, box->id, &docker_cgroup_forks, "max");
 }
 
 static void close_all(docker_box *box)
@@ -401,7 +375,7 @@ void docker_box_dispose(docker_box *box, core_slot *slot, void (*gone)(void *), 
 {
     docker_keeper *keeper = TAKE_PTR(box->keeper);
     docker_removal removal = removal_of(box);
-    removal.ended = box->exited && box->exit_code == 0;
+    removal.ended = (box->exited || box->told) && box->exit_code == 0;
     removal.slot = core_slot_hold(slot);
     removal.gone = gone;
     removal.data = data;

@@ -34,16 +34,21 @@ typedef struct docker_box {
     net_answer wait_answer;
     docker_demux demux;
     docker_capture capture;
-    int pidfd;          /* of its first process; -1 when the kernel or the Engine cannot say */
+    int pidfd;          /* of its first process, while it waits in a pool; else -1 */
     int64_t started_ns; /* when its start was asked for */
+    bool supervised;    /* a snippet whose first process is our own */
     bool streams_ended, exited, stdin_closed;
-    bool kernel_said; /* `exit_code` is the kernel's word, not the Engine's */
-    bool sent;        /* a byte of the caller's may have reached it */
+    bool told; /* by its first process how it ended: `last`, before the Engine says it */
+    bool sent; /* a byte of the caller's may have reached it */
     int exit_code;
+    struct ctl_end last;
+    struct docker_asked {
+        bool memory, pids;
+    } asked; /* limits that were found from outside to have ended or refused work */
 } docker_box;
 
 typedef enum {
-    DOCKER_BOX_ENDED,   /* exit status known, streams at end */
+    DOCKER_BOX_ENDED,   /* exit status known, nothing more can come */
     DOCKER_BOX_STOPPED, /* by the context; `why` */
     DOCKER_BOX_BROKEN   /* a connection, or what came over it; `fault` */
 } docker_box_end;
@@ -64,23 +69,21 @@ void docker_box_init(docker_box *box, docker_state *state, docker_capture *captu
 bool docker_box_launch(docker_box *box, const docker_launch *launch, const run_ctx *ctx,
                        plim_error *err);
 
-/* Ask who its first process is, so that its end is known from the kernel at once. Best effort. */
-void docker_box_watch(docker_box *box, int64_t pid);
-void docker_box_find_pid(docker_box *box, const run_ctx *ctx);
-
-/* Is what stdout holds already all that matters? Asked when bytes have come. */
-typedef bool docker_box_complete(plim_bytes out, const void *data);
-
-/* Write the input and close stdin, take in both streams until the end, or until `complete` (may be
- * NULL) says that nothing more can matter. */
-void docker_box_run(docker_box *box, plim_bytes input, docker_box_complete *complete,
-                    const void *data, const run_ctx *ctx, docker_box_outcome *outcome);
+/*
+ * Write the input and end stdin, take in both streams until the end: as the first process tells
+ * it in frames that verify, or where it cannot, or is killed, as the Engine does.
+ */
+void docker_box_run(docker_box *box, plim_bytes input, const run_ctx *ctx,
+                    docker_box_outcome *outcome);
 
 /* Only until the start marker was seen. False: it did not come; `outcome` says how it ended. */
 bool docker_box_await_start(docker_box *box, const run_ctx *ctx, docker_box_outcome *outcome);
 
-/* Which limits the Engine states as having ended work: "memory" or "". For a box that has ended. */
-const char *docker_box_limit_reached(docker_box *box);
+/*
+ * Ask from outside which limits ended or refused work, where its first process does not tell: the
+ * kernel of this host while the container is there, the Engine after. Adds to `asked`.
+ */
+void docker_box_ask(docker_box *box);
 
 /* Close everything and have the container removed; `slot` is held until it is gone. */
 void docker_box_dispose(docker_box *box, core_slot *slot, void (*gone)(void *), void *data);

@@ -15,6 +15,28 @@ docker_answer docker_snippet_answer(const docker_end *end)
     return end->end == DOCKER_BOX_ENDED ? DOCKER_ANSWER_RESULT : DOCKER_ANSWER_FAULT;
 }
 
+unsigned docker_limits_of(const docker_end *end)
+{
+    const struct ctl_end *last = &end->last;
+    bool memory = end->asked_memory, pids = end->asked_pids;
+    if (end->told && last->memory != CTL_END_UNKNOWN)
+        memory = last->memory > 0;
+    if (end->told && last->pids != CTL_END_UNKNOWN)
+        pids = last->pids > 0;
+    return (memory ? DOCKER_LIMIT_MEMORY : 0U) | (pids ? DOCKER_LIMIT_PIDS : 0U) |
+           (end->told && last->disk > 0 ? DOCKER_LIMIT_DISK : 0U);
+}
+
+const char *docker_limits_text(unsigned limits, base_arena *arena)
+{
+    static const char *const names[] = {"memory", "pids", "disk", "output"};
+    const char *text = "";
+    for (size_t i = 0; text && i < PLIM_COUNT(names); i++)
+        if (limits & 1U << i)
+            text = base_arena_printf(arena, "%s%s%s", text, text[0] ? "," : "", names[i]);
+    return text;
+}
+
 static bool outcome_is(plim_outcome value, plim_outcome *outcome, char *detail, size_t size,
                        const char *text)
 {

@@ -159,10 +159,7 @@ static bool run_cold(docker_provider *provider, const core_request *request, con
     run_ctx bounded = run_ctx_until(ctx, began_ns + budget_ms * BASE_NS_PER_MS);
     bool answered = docker_run_launch(&site, state, project ? DOCKER_PROJECT : DOCKER_SNIPPET,
                                       DOCKER_RUN_PREFIX, budget_ms, &box, &bounded, err);
-    if (answered) {
-        docker_box_find_pid(&box, &bounded);
-        answered = docker_run_in(&site, &box, request, ctx, began_ns, out, err);
-    }
+    answered = answered && docker_run_in(&site, &box, request, ctx, began_ns, out, err);
     docker_box_dispose(&box, request->slot, NULL, NULL);
     return answered;
 }

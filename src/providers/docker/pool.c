@@ -1,5 +1,6 @@
 #include "providers/docker/pool.h"
 
+#include "providers/docker/cgroup.h"
 #include "providers/docker/shares.h"
 #include "providers/docker/snapshot.h"
 
@@ -131,9 +132,8 @@ static bool read_snapshot(docker_box *box, const run_ctx *ctx, docker_snapshot *
 /* Nothing but the marker may have come. */
 static bool is_untouched(const docker_box *box)
 {
-    return box->capture.started && box->capture.out.kept.len == 0 &&
-           box->capture.err.kept.len == 0 && !box->capture.out.truncated &&
-           !box->capture.err.truncated && docker_demux_at_rest(&box->demux);
+    return box->capture.started && box->capture.out.total == 0 && box->capture.err.total == 0 &&
+           docker_demux_at_rest(&box->demux);
 }
 
 static bool make_in(docker_pool *pool, docker_kind kind, docker_state *state, member *made,
@@ -159,7 +159,7 @@ static bool make_in(docker_pool *pool, docker_kind kind, docker_state *state, me
                                        outcome.fault[0] ? outcome.fault : "no start marker");
     if (!read_snapshot(&made->box, ctx, &made->snapshot) || !is_untouched(&made->box))
         return core_refuse_environment(err, "a waiting container is not as it was made");
-    docker_box_watch(&made->box, made->snapshot.pid);
+    made->box.pidfd = docker_process_open(made->snapshot.pid, made->box.id);
     return true;
 }
 

@@ -1,24 +1,11 @@
 #include "providers/docker/report.h"
 
 #include "providers/docker/base64.h"
+#include "providers/docker/mac.h"
 
 #include <jansson.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 enum { STEPS_MAX = CTL_PLAN_STEPS_MAX, ARTIFACTS_MAX = CTL_PLAN_ARTIFACTS_MAX };
-
-static bool verifies(const struct ctl_frame *frame, const unsigned char key[CTL_KEY_BYTES])
-{
-    unsigned char mac[EVP_MAX_MD_SIZE];
-    unsigned int length = 0;
-    char hex[CTL_MAC_HEX + 1];
-    if (!HMAC(EVP_sha256(), key, CTL_KEY_BYTES, frame->body, frame->body_len, mac, &length) ||
-        length * 2 != CTL_MAC_HEX)
-        return false;
-    base_hex(mac, length, hex);
-    return base_equal_constant_time(hex, frame->mac, CTL_MAC_HEX);
-}
 
 docker_report_found docker_report_find(plim_bytes bytes, const unsigned char key[CTL_KEY_BYTES],
                                        plim_bytes *body)
@@ -27,7 +14,8 @@ docker_report_found docker_report_find(plim_bytes bytes, const unsigned char key
     size_t offset = 0;
     bool seen = false;
     while (ctl_frame_next((const unsigned char *)bytes.data, bytes.len, &offset, &frame, &seen))
-        if (verifies(&frame, key)) {
+        if (docker_mac_verifies(key, (plim_bytes){(const char *)frame.body, frame.body_len},
+                                frame.mac)) {
             *body = (plim_bytes){(const char *)frame.body, frame.body_len};
             return DOCKER_REPORT_VERIFIED;
         }

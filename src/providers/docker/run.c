@@ -4,7 +4,6 @@
 #include "providers/docker/text.h"
 
 enum { EXIT_TIMED_OUT = 124, ARGV_BYTES_MAX = 1024 * 1024, DETAIL_MAX = 2048 };
-enum { EARLY_BYTES_MAX = 64 * 1024 }; /* of a report that is looked at before the end */
 
 int64_t docker_timeout_of(const core_request *request)
 {
@@ -37,6 +36,7 @@ bool docker_run_launch(const docker_site *site, docker_state *state, docker_kind
     size_t out_max = kind == DOCKER_PROJECT ? DOCKER_RUNNER_BYTES_MAX : DOCKER_OUTPUT_BYTES_MAX;
     bool fresh = docker_capture_init(&capture, out_max, DOCKER_OUTPUT_BYTES_MAX);
     docker_box_init(box, state, &capture);
+    box->supervised = kind == DOCKER_SNIPPET && site->control == DOCKER_CONTROL_PROGRAM;
     _cleanup_(base_arena_freep)
     base_arena *arena = base_arena_new(ARGV_BYTES_MAX);
     if (!fresh || !arena || !build_argv(site, state, kind, box->capture.marker, arena, &argv))
@@ -100,13 +100,6 @@ static bool no_memory(plim_error *err)
                      "out of memory after the run");
 }
 
-/* A kill of the kernel's looks like any other: only evidence tells. */
-static const char *limit_of_exit(docker_box *box, const docker_end *end)
-{
-    bool killed = end->end == DOCKER_BOX_ENDED && end->exit_code != 0;
-    return killed ? docker_box_limit_reached(box) : "";
-}
-
 static bool answer_snippet(const docker_site *site, docker_box *box, const docker_end *end,
                            int64_t began_ns, plim_result **out, plim_error *err)
 {
@@ -116,11 +109,12 @@ static bool answer_snippet(const docker_site *site, docker_box *box, const docke
         return no_memory(err);
     result->timed_out = docker_snippet_answer(end) == DOCKER_ANSWER_TIMED_OUT;
     result->exit_code = result->timed_out ? EXIT_TIMED_OUT : end->exit_code;
-    result->out_truncated = capture->out.truncated;
-    result->err_truncated = capture->err.truncated;
-    result->limit_reached = limit_of_exit(box, end);
-    if (base_arena_dup(result->arena, base_buf_bytes(&capture->out.kept), &result->out) &&
-        base_arena_dup(result->arena, base_buf_bytes(&capture->err.kept), &result->err)) {
+    result->out_truncated = docker_stream_truncated(&capture->out);
+    result->err_truncated = docker_stream_truncated(&capture->err);
+    result->limit_reached = docker_limits_text(docker_limits_of(end), result->arena);
+    if (result->limit_reached &&
+        base_arena_dup(result->arena, docker_stream_output(&capture->out), &result->out) &&
+        base_arena_dup(result->arena, docker_stream_output(&capture->err), &result->err)) {
         *out = result;
         return true;
     }
@@ -128,18 +122,20 @@ static bool answer_snippet(const docker_site *site, docker_box *box, const docke
     return no_memory(err);
 }
 
-/* Evidence about the container is about the step that it ended, if one did end badly. */
-static void mark_limits(docker_box *box, docker_report *report)
+/* Evidence about the container stands with the step that was the last. */
+static bool mark_limits(const docker_end *end, docker_report *report, base_arena *arena)
 {
-    for (size_t i = 0; i < report->step_count; i++)
-        if (report->steps[i].out_truncated && report->steps[i].err_truncated &&
-            report->steps[i].exit_code != 0)
-            report->steps[i].limit_reached = "output";
-    if (report->step_count == 0)
-        return;
-    core_step_result *last = &report->steps[report->step_count - 1];
-    if (last->exit_code != 0 && !last->timed_out && !last->limit_reached[0])
-        last->limit_reached = docker_box_limit_reached(box);
+    for (size_t i = 0; i < report->step_count; i++) {
+        core_step_result *step = &report->steps[i];
+        bool flooded = step->out_truncated && step->err_truncated && step->exit_code != 0;
+        unsigned limits = flooded ? DOCKER_LIMIT_OUTPUT : 0;
+        if (i + 1 == report->step_count)
+            limits |= docker_limits_of(end);
+        step->limit_reached = docker_limits_text(limits, arena);
+        if (!step->limit_reached)
+            return false;
+    }
+    return true;
 }
 
 static bool fill_project(plim_result *result, const docker_report *report, plim_outcome outcome,
@@ -155,15 +151,14 @@ static bool fill_project(plim_result *result, const docker_report *report, plim_
 }
 
 static bool answer_project(const docker_site *site, docker_box *box, const docker_end *end,
-                           const unsigned char key[CTL_KEY_BYTES], int64_t began_ns,
-                           plim_result **out, plim_error *err)
+                           int64_t began_ns, plim_result **out, plim_error *err)
 {
     plim_bytes body = {NULL, 0};
     docker_report report = {.step_count = 0};
     char detail[DETAIL_MAX];
     plim_outcome outcome;
     docker_report_found found =
-        docker_report_find(base_buf_bytes(&box->capture.out.kept), key, &body);
+        docker_report_find(docker_stream_output(&box->capture.out), box->capture.key, &body);
     _cleanup_(core_result_freep)
     plim_result *result = new_result(site, box, PLIM_KIND_PROJECT, began_ns);
     if (!result)
@@ -174,8 +169,8 @@ static bool answer_project(const docker_site *site, docker_box *box, const docke
     /* What was read of a document that is not accepted is no evidence. */
     if (!decoded || outcome == PLIM_OUTCOME_PROTOCOL_ERROR || report.error.len)
         report = (docker_report){.step_count = 0};
-    mark_limits(box, &report);
-    if (!fill_project(result, &report, outcome, detail))
+    if (!mark_limits(end, &report, result->arena) ||
+        !fill_project(result, &report, outcome, detail))
         return no_memory(err);
     *out = TAKE_PTR(result);
     return true;
@@ -183,16 +178,55 @@ static bool answer_project(const docker_site *site, docker_box *box, const docke
 
 /* ---- one run ---- */
 
-static docker_end end_of(const docker_box *box, const docker_box_outcome *outcome,
-                         int64_t deadline_ns)
+/* Only where the first process did not tell, or not what its kernel counted. */
+static bool needs_asking(const docker_box *box, const docker_box_outcome *outcome)
 {
+    if (outcome->end == DOCKER_BOX_STOPPED)
+        return outcome->why == RUN_DEADLINE;
+    return outcome->end == DOCKER_BOX_ENDED && box->exit_code != 0 &&
+           (!box->told || box->last.memory == CTL_END_UNKNOWN) && !box->asked.memory;
+}
+
+static docker_end end_of(docker_box *box, const docker_box_outcome *outcome, int64_t deadline_ns)
+{
+    if (needs_asking(box, outcome))
+        docker_box_ask(box);
     return (docker_end){
         .end = outcome->end,
         .why = outcome->why,
         .own_deadline = outcome->why == RUN_DEADLINE && base_monotonic_ns() >= deadline_ns,
         .started = box->capture.started,
+        .told = box->told,
+        .asked_memory = box->asked.memory,
+        .asked_pids = box->asked.pids,
         .exit_code = box->exit_code,
+        .last = box->last,
     };
+}
+
+/* The code as it goes in: after the head of a supervised run. On the heap; NULL: out of memory. */
+static char *input_of(docker_box *box, plim_bytes code, size_t *length)
+{
+    size_t head = box->supervised ? CTL_HEAD_BYTES : 0;
+    char *input = base_alloc(head + code.len + 1, 1);
+    *length = head + code.len;
+    if (!input || (head && !docker_capture_arm(&box->capture))) {
+        base_free(input);
+        return NULL;
+    }
+    if (head)
+        memcpy(input, box->capture.key, CTL_KEY_BYTES);
+    for (size_t i = CTL_KEY_BYTES; i < head; i++)
+        input[i] = (char)((uint64_t)code.len >> 8 * (head - 1 - i));
+    if (code.len)
+        memcpy(input + head, code.data, code.len);
+    return input;
+}
+
+static bool no_memory_yet(plim_error *err)
+{
+    return plim_fail(err, PLIM_E_NOMEM, PLIM_CODE_RESOURCE_EXHAUSTED,
+                     "out of memory before anything was sent");
 }
 
 static bool run_snippet(const docker_site *site, docker_box *box, const core_request *request,
@@ -201,33 +235,17 @@ static bool run_snippet(const docker_site *site, docker_box *box, const core_req
     int64_t deadline_ns = began_ns + docker_timeout_of(request) * BASE_NS_PER_MS;
     run_ctx bounded = run_ctx_until(ctx, deadline_ns);
     docker_box_outcome outcome;
-    docker_box_run(box, request->javascript->code, NULL, NULL, &bounded, &outcome);
+    size_t length;
+    char *input = input_of(box, request->javascript->code, &length);
+    if (!input)
+        return no_memory_yet(err);
+    docker_box_run(box, (plim_bytes){input, length}, &bounded, &outcome);
+    base_free_secret(input, length);
     docker_end end = end_of(box, &outcome, deadline_ns);
     docker_answer answer = docker_snippet_answer(&end);
     if (answer == DOCKER_ANSWER_GONE || answer == DOCKER_ANSWER_FAULT)
         return fail(box, &outcome, &end, err);
     return answer_snippet(site, box, &end, began_ns, out, err);
-}
-
-/*
- * A verified report is all there is to a project: its runner does nothing after it, so the end of
- * the container need not be waited for. Where a step failed it is, for what the Engine then knows
- * of the reason.
- */
-static bool is_reported(plim_bytes out, const void *key)
-{
-    plim_bytes body;
-    docker_report report;
-    if (out.len > EARLY_BYTES_MAX || docker_report_find(out, key, &body) != DOCKER_REPORT_VERIFIED)
-        return false;
-    _cleanup_(base_arena_freep)
-    base_arena *arena = base_arena_new((size_t)2 * EARLY_BYTES_MAX);
-    if (!arena || !docker_report_read(body, arena, &report))
-        return false;
-    bool good = true;
-    for (size_t i = 0; good && i < report.step_count; i++)
-        good = report.steps[i].exit_code == 0 || report.steps[i].timed_out;
-    return good;
 }
 
 static bool run_project(const docker_site *site, docker_box *box, const core_request *request,
@@ -237,24 +255,20 @@ static bool run_project(const docker_site *site, docker_box *box, const core_req
     int64_t deadline_ns = began_ns + (step_ms + DOCKER_PROJECT_MARGIN_MS) * BASE_NS_PER_MS;
     run_ctx bounded = run_ctx_until(ctx, deadline_ns);
     const docker_image *image = &box->state->images[DOCKER_PROJECT].facts;
-    unsigned char key[CTL_KEY_BYTES];
     docker_box_outcome outcome;
-    char *plan =
-        base_random(key, sizeof(key))
-            ? docker_plan_write(request->project, step_ms, image->env, image->env_count, key)
-            : NULL;
+    char *plan = docker_capture_arm(&box->capture)
+                     ? docker_plan_write(request->project, step_ms, image->env, image->env_count,
+                                         box->capture.key)
+                     : NULL;
     if (!plan)
-        return plim_fail(err, PLIM_E_NOMEM, PLIM_CODE_RESOURCE_EXHAUSTED,
-                         "out of memory before the plan was sent");
-    docker_box_run(box, plim_bytes_of(plan), is_reported, key, &bounded, &outcome);
+        return no_memory_yet(err);
+    docker_box_run(box, plim_bytes_of(plan), &bounded, &outcome);
     base_free_secret(plan, strlen(plan));
     docker_end end = end_of(box, &outcome, deadline_ns);
     docker_answer answer = docker_snippet_answer(&end);
-    bool answered = answer == DOCKER_ANSWER_GONE || answer == DOCKER_ANSWER_FAULT
-                        ? fail(box, &outcome, &end, err)
-                        : answer_project(site, box, &end, key, began_ns, out, err);
-    base_wipe(key, sizeof(key));
-    return answered;
+    return answer == DOCKER_ANSWER_GONE || answer == DOCKER_ANSWER_FAULT
+               ? fail(box, &outcome, &end, err)
+               : answer_project(site, box, &end, began_ns, out, err);
 }
 
 bool docker_run_in(const docker_site *site, docker_box *box, const core_request *request,

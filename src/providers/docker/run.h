@@ -51,9 +51,12 @@ bool docker_run_in(const docker_site *site, docker_box *box, const core_request 
 typedef struct docker_end {
     docker_box_end end;
     run_wait why;
-    bool own_deadline; /* it was the run's own that passed */
-    bool started;      /* the marker was seen */
+    bool own_deadline;             /* it was the run's own that passed */
+    bool started;                  /* the marker was seen */
+    bool told;                     /* `last` is what its first process told of it */
+    bool asked_memory, asked_pids; /* limits found from outside to have ended or refused work */
     int exit_code;
+    struct ctl_end last;
 } docker_end;
 
 typedef enum {
@@ -64,6 +67,24 @@ typedef enum {
 } docker_answer;
 
 docker_answer docker_snippet_answer(const docker_end *end);
+
+/* Limits of a sandbox, in the order in which a result names them. */
+enum {
+    DOCKER_LIMIT_MEMORY = 1,
+    DOCKER_LIMIT_PIDS = 2,
+    DOCKER_LIMIT_DISK = 4,
+    DOCKER_LIMIT_OUTPUT = 8,
+};
+
+/*
+ * Which of them there is evidence for: what its kernel counted, or where that is not known, what
+ * was found from outside. A place that is full is evidence for a guest that ended badly; its first
+ * process looks only then. Never a guess from an exit code.
+ */
+unsigned docker_limits_of(const docker_end *end);
+
+/* Their names, joined by commas; NULL: out of memory. */
+const char *docker_limits_text(unsigned limits, base_arena *arena);
 
 /* The outcome of a project and its detail; false: an error, as docker_snippet_answer says. */
 bool docker_project_outcome(const docker_end *end, docker_report_found found, bool decoded,

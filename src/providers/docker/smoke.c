@@ -1,5 +1,6 @@
 #include "providers/docker/smoke.h"
 
+#include "providers/docker/cgroup.h"
 #include "providers/docker/pong.h"
 #include "providers/docker/probe.h"
 #include "providers/docker/probe_script.h"
@@ -49,12 +50,12 @@ static bool run_program(const docker_site *site, docker_state *state, const prog
                             .socket = what->socket};
     bool good = fresh ? docker_box_launch(&box, &launch, &bounded, err) : plim_refuse_nomem(err);
     if (good) {
-        docker_box_run(&box, what->input, NULL, NULL, &bounded, &outcome);
+        docker_box_run(&box, what->input, &bounded, &outcome);
         good = outcome.end == DOCKER_BOX_ENDED ||
                core_refuse_environment(err, "the probe did not come to its end: %s",
                                        outcome.fault[0] ? outcome.fault : "its time is over");
         *exit_code = box.exit_code;
-        base_buf_add(out, base_buf_bytes(&box.capture.out.kept));
+        base_buf_add(out, docker_stream_output(&box.capture.out));
     }
     bool gone = docker_box_dispose_now(&box);
     return good &&
@@ -165,12 +166,37 @@ static bool run_request(const docker_site *site, docker_state *state, const core
     return good;
 }
 
+/*
+ * Prints the word unless one of `list`, of pairs of a path and a mode, can be opened, or is refused
+ * for another reason than permission. gVisor guards the memory of our process and not its
+ * descriptors, behind which there is nothing here that is not the guest's own.
+ */
+#define SMOKE_SNIPPET(list)                                                                        \
+    "for (const [path, mode] of [" list "]) {\n"                                                   \
+    "  let said = 'opened';\n"                                                                     \
+    "  try { require('fs').openSync(path, mode) } catch (e) { said = e.code }\n"                   \
+    "  if (said !== 'EACCES' && said !== 'EPERM') {\n"                                             \
+    "    console.log(path, mode, said); process.exit(1) } }\n"                                     \
+    "console.log('" SMOKE_WORD "')\n"
+#define SMOKE_MEMORY "['/proc/1/mem', 'r'], ['" CTL_PROGRAM "', 'r']"
+#define SMOKE_DESCRIPTORS                                                                          \
+    "['/proc/1/fd/0', 'r'], ['/proc/1/fd/1', 'r'], ['/proc/1/fd/1', 'w'], ['/proc/1/fd/2', 'w'], "
+
+static plim_bytes snippet_of(const docker_site *site, const docker_state *state)
+{
+    if (site->control == DOCKER_CONTROL_SHELL)
+        return PLIM_LIT(SMOKE_SNIPPET(""));
+    return docker_is_runsc(state->runtime)
+               ? PLIM_LIT(SMOKE_SNIPPET(SMOKE_MEMORY))
+               : PLIM_LIT(SMOKE_SNIPPET(SMOKE_DESCRIPTORS SMOKE_MEMORY));
+}
+
 static bool prove_snippet(const docker_site *site, docker_state *state, const run_ctx *ctx,
                           plim_error *err)
 {
-    plim_javascript_request snippet = {.size = sizeof(snippet),
-                                       .options.timeout_ms = STEP_MS,
-                                       .code = PLIM_LIT("console.log('" SMOKE_WORD "')")};
+    char shown[200];
+    plim_javascript_request snippet = {
+        .size = sizeof(snippet), .options.timeout_ms = STEP_MS, .code = snippet_of(site, state)};
     core_request request = {
         .kind = PLIM_KIND_JAVASCRIPT, .options = &snippet.options, .javascript = &snippet};
     _cleanup_(core_result_freep)
@@ -179,8 +205,9 @@ static bool prove_snippet(const docker_site *site, docker_state *state, const ru
         return false;
     if (result->exit_code == 0 && base_bytes_is(result->out, SMOKE_WORD "\n"))
         return true;
-    return core_refuse_environment(err, "a snippet did not print its word (exit %d)",
-                                   result->exit_code);
+    return core_refuse_environment(
+        err, "a snippet that tries its first process did not print its word (exit %d): %s",
+        result->exit_code, docker_printable(result->out, shown, sizeof(shown)));
 }
 
 /* One step in the project image: its result, or a refusal. */
@@ -269,47 +296,12 @@ static bool prove_languages(const docker_site *site, docker_state *state, const 
 
 /* ---- the host's view of the process limit (runsc) ---- */
 
-bool docker_pids_file(plim_bytes cgroup, const char *id, char *out, size_t size)
-{
-    plim_bytes v1 = {NULL, 0}, v2 = {NULL, 0};
-    while (cgroup.len) {
-        const char *end = memchr(cgroup.data, '\n', cgroup.len);
-        plim_bytes line = {cgroup.data, end ? (size_t)(end - cgroup.data) : cgroup.len};
-        size_t used = line.len + (end ? 1 : 0);
-        cgroup = (plim_bytes){cgroup.data + used, cgroup.len - used};
-        const char *first = memchr(line.data, ':', line.len);
-        const char *second =
-            first ? memchr(first + 1, ':', line.len - (size_t)(first + 1 - line.data)) : NULL;
-        if (!second)
-            continue;
-        plim_bytes path = {second + 1, line.len - (size_t)(second + 1 - line.data)};
-        _cleanup_buf_ base_buf names = BASE_BUF_INIT(1024);
-        base_buf_printf(&names, ",%.*s,", (int)(second - first - 1), first + 1);
-        if (strstr(base_buf_text(&names), ",pids,"))
-            v1 = path;
-        else if (second == first + 1 && line.data[0] == '0' && first == line.data + 1)
-            v2 = path;
-    }
-    plim_bytes path = v1.len ? v1 : v2;
-    if (strlen(id) < 12 || !path.len || !memmem(path.data, path.len, id, strlen(id)))
-        return false;
-    int length = snprintf(out, size, "/sys/fs/cgroup%s%.*s/pids.max", v1.len ? "/pids" : "",
-                          (int)path.len, path.data);
-    return (size_t)length < size;
-}
-
 static bool read_host_limit(const char *id, int64_t pid, int64_t *out, plim_error *err)
 {
-    char path[64], file[PATH_MAX];
-    _cleanup_buf_ base_buf cgroup = BASE_BUF_INIT((size_t)64 * 1024);
     _cleanup_buf_ base_buf value = BASE_BUF_INIT(64);
-    snprintf(path, sizeof(path), "/proc/%" PRId64 "/cgroup", pid);
-    if (pid <= 0 || !base_read_file(path, &cgroup, NULL) ||
-        !docker_pids_file(base_buf_bytes(&cgroup), id, file, sizeof(file)) ||
-        !base_read_file(file, &value, NULL) ||
-        !docker_expiry_parse(base_trim(base_buf_bytes(&value)), out))
-        return core_refuse_environment(err, "its process limit cannot be read on this host");
-    return true;
+    return (docker_cgroup_read(pid, id, &docker_cgroup_limit, &value) &&
+            docker_expiry_parse(base_trim(base_buf_bytes(&value)), out)) ||
+           core_refuse_environment(err, "its process limit cannot be read on this host");
 }
 
 static int64_t pid_of(docker_state *state, const char *id, const run_ctx *ctx)

@@ -18,8 +18,4 @@ typedef struct docker_proof {
 bool docker_smoke(const docker_site *site, docker_state *state, const run_ctx *ctx,
                   docker_proof *proof, plim_error *err);
 
-/* The file that states a container's process limit on this host, from a process's cgroup file: the
- * v1 line goes before v2's. Pure. False: no line, or it does not name the container. */
-bool docker_pids_file(plim_bytes cgroup, const char *id, char *out, size_t size);
-
 #endif

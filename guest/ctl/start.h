@@ -1,0 +1,19 @@
+/* A program that faces the guest, as the operands of a call describe it: `start`, which becomes it,
+ * and what `supervise` shares with that. */
+#ifndef GUEST_CTL_START_H
+#define GUEST_CTL_START_H
+
+#include "env.h"
+
+struct ctl_start {
+    struct ctl_env env;
+    char **command; /* ends with NULL */
+};
+
+/* Read `[NAME=value ...] COMMAND ...`. CTL_EXIT_OK, or the exit status of a complaint. */
+int ctl_start_read(char **operands, struct ctl_start *out);
+
+/* Become the command. Returns only to say why not: the exit status of a complaint. */
+int ctl_start_exec(const struct ctl_start *start);
+
+#endif

@@ -1,7 +1,8 @@
 /*
- * Whether a run may spend its processor's time on asking for its answer before it sleeps. That is
- * quicker where the worker runs beside it, and in vain where snippets are long or the machine is
- * busy: then it is tried less and less often. A pure state machine; one per pool, under its mutex.
+ * Whether one side may spend its processor's time on asking for the other's word before it sleeps:
+ * a run for its answer, a worker for its next run. That is quicker where both are awake, and in
+ * vain where snippets are long, runs are rare or the machine is busy: then it is tried less and
+ * less often. A pure state machine; one per pool, under its mutex, and one per worker.
  */
 #ifndef PROVIDERS_WASM_EAGER_H
 #define PROVIDERS_WASM_EAGER_H
@@ -20,7 +21,7 @@ typedef struct wasm_eagerness {
     int last;  /* the pause before */
 } wasm_eagerness;
 
-/* May the next run be eager? Counts it if not. */
+/* May the next one be eager? Counts it if not. */
 bool wasm_eager_may(wasm_eagerness *eagerness);
 
 /* How it went; other values than the last two change nothing. */

@@ -224,6 +224,7 @@ static bool says_idle(wasm_worker *worker)
 /* What of the table one principal can use. */
 struct choice {
     wasm_worker *newest, *oldest; /* own ones, by when they were given back */
+    wasm_worker *mine;            /* the newest of those that this thread took last */
     wasm_worker *unused;
     wasm_worker *foreign; /* idle, of another principal: to be replaced when nothing else is left */
     bool alone;           /* no other run is in flight */
@@ -232,6 +233,7 @@ struct choice {
 static struct choice look(wasm_pool *pool, plim_bytes principal)
 {
     struct choice found = {.alone = true};
+    pthread_t self = pthread_self();
     for (wasm_worker *worker = pool->workers; worker; worker = worker->next) {
         found.alone = found.alone && worker->state != WASM_WORKER_TAKEN;
         if (worker->state != WASM_WORKER_WAITING)
@@ -245,37 +247,49 @@ static struct choice look(wasm_pool *pool, plim_bytes principal)
                 found.oldest = worker;
             if (!found.newest || worker->idle_due_ns >= found.newest->idle_due_ns)
                 found.newest = worker;
+            if (pthread_equal(worker->user, self) &&
+                (!found.mine || worker->idle_due_ns >= found.mine->idle_due_ns))
+                found.mine = worker;
         }
     }
     return found;
 }
 
 /*
- * The worker to use now, or NULL; `*nomem` says that memory was the reason. Of several own ones the
- * one that ran last has its memory in the processor's caches, if it has restored its snapshot
- * already; the longest idle has restored it most surely. So a caller comes to stay with one worker
- * where both share a processor, and to alternate between two where the next run would overtake the
- * reset.
+ * The one to use of those at hand, or NULL. The one that ran last for this thread has its memory in
+ * the processor's caches: a run that may be eager asks for the end of its reset, another one takes
+ * it only if that has come. The longest idle has restored its snapshot most surely.
  */
+static wasm_worker *choose(const struct choice *found, bool eager)
+{
+    wasm_worker *last = found->mine ? found->mine : found->newest;
+    if (!last)
+        return found->unused;
+    if (eager || says_idle(last))
+        return last;
+    return found->oldest != last || !found->unused ? found->oldest : found->unused;
+}
+
+/* The worker to use now, taken, or NULL; `*nomem` says that memory was the reason. */
 static wasm_worker *pick(wasm_pool *pool, plim_bytes principal, bool *nomem)
 {
     struct choice found = look(pool, principal);
-    wasm_worker *worker = found.newest;
-    if (worker && !says_idle(worker))
-        worker = found.oldest != found.newest || !found.unused ? found.oldest : found.unused;
-    else if (!worker)
-        worker = found.unused;
-    if (!worker && found.foreign) {
-        drop_worker(pool, found.foreign);
-        ask_for_spares(pool);
+    *nomem = false;
+    if (!found.newest && !found.unused) {
+        if (found.foreign) {
+            drop_worker(pool, found.foreign);
+            ask_for_spares(pool);
+        }
+        return NULL;
     }
-    *nomem = worker && !worker->owner && !set_owner(worker, principal);
-    if (!worker || *nomem)
+    bool eager = pool->many_processors && found.alone && wasm_eager_may(&pool->eagerness);
+    wasm_worker *worker = choose(&found, eager);
+    *nomem = !worker->owner && !set_owner(worker, principal);
+    if (*nomem)
         return NULL;
     worker->state = WASM_WORKER_TAKEN;
-    worker->eager = pool->many_processors && found.alone && wasm_eager_may(&pool->eagerness)
-                        ? WASM_EAGER
-                        : WASM_EAGER_NOT;
+    worker->user = pthread_self();
+    worker->eager = eager ? WASM_EAGER : WASM_EAGER_NOT;
     ask_for_spares(pool);
     return worker;
 }
@@ -591,6 +605,7 @@ void wasm_pool_give_back(wasm_pool *pool, wasm_worker *worker)
     }
     pthread_mutex_lock(&pool->mutex);
     wasm_eager_learn(&pool->eagerness, worker->eager);
+    worker->eager = WASM_EAGER_NOT;
     if (worker->end == WASM_END_NONE)
         worker->state = WASM_WORKER_WAITING;
     else

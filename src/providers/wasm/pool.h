@@ -13,6 +13,8 @@
 #include "providers/wasm/frames.h"
 #include "providers/wasm/protocol.h"
 
+#include <pthread.h>
+
 typedef struct wasm_pool wasm_pool;
 
 typedef struct wasm_worker {
@@ -29,6 +31,7 @@ typedef struct wasm_worker {
     uint32_t id, pid;
     char *owner; /* principal it serves; NULL while never used */
     size_t owner_len;
+    pthread_t user;      /* the thread that took it last */
     int64_t idle_due_ns; /* when its `I` must have come: after a start, and after a run */
     enum { WASM_END_NONE, WASM_END_STATUS, WASM_END_LOST } end;
     int status; /* as from waitpid, with WASM_END_STATUS */
@@ -78,6 +81,10 @@ bool wasm_pool_probe(wasm_pool *pool, const run_ctx *ctx, int *status, plim_erro
 
 /* What the worker sent, without waiting; as recv. It is in `input`. */
 ssize_t wasm_worker_receive(wasm_worker *worker);
+
+/* The same, but a worker whose run is eager is asked for a moment, the processor offered to others
+ * between two questions. */
+ssize_t wasm_worker_ask(wasm_worker *worker);
 
 /*
  * What a dead worker had said and not sent, into `input`; all that it sent must have been received.

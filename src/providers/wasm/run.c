@@ -3,7 +3,6 @@
 #include "providers/wasm/envelope.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
@@ -30,14 +29,6 @@ static void capture(wasm_stream *stream, plim_bytes piece)
     if (!base_buf_add(&stream->kept, kept) || kept.len < piece.len)
         stream->truncated = true;
 }
-
-/*
- * How long a run asks for its worker's answer before it sleeps. A trivial snippet is answered
- * within it, and putting a processor to sleep and waking it again takes longer than the snippet:
- * on a virtual machine 20 to 60 us. Between two questions the processor is offered to others, for
- * the worker may be waiting for this very one.
- */
-enum { EAGER_NS = 100000 };
 
 /* What one wait on a worker found. */
 typedef enum { HEARD, SILENT, WORKER_GONE, STOPPED } listen_result;
@@ -212,21 +203,12 @@ static wasm_run_end ended(wasm_worker *worker, progress how, int64_t deadline_ns
     return WASM_RUN_ABORTED;
 }
 
-/*
- * The first input, without sleeping for it: it is here already when the worker has taken this
- * thread's place on its processor, and comes at once when it runs beside it.
- */
+/* The first input, without sleeping for it if that was asked for; says how that went. */
 static ssize_t receive_soon(wasm_worker *worker)
 {
-    ssize_t count = wasm_worker_receive(worker);
-    if (count >= 0 || worker->eager == WASM_EAGER_NOT)
-        return count;
-    int64_t until_ns = base_monotonic_ns() + EAGER_NS;
-    while (count < 0 && base_monotonic_ns() < until_ns) {
-        sched_yield();
-        count = wasm_worker_receive(worker);
-    }
-    worker->eager = count < 0 ? WASM_EAGER_IN_VAIN : WASM_EAGER_PAID;
+    ssize_t count = wasm_worker_ask(worker);
+    if (worker->eager == WASM_EAGER)
+        worker->eager = count < 0 ? WASM_EAGER_IN_VAIN : WASM_EAGER_PAID;
     return count;
 }
 

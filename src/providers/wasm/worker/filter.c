@@ -26,6 +26,7 @@ static const struct {
 } allowed[] = {
     {SCMP_SYS(sendto), ANY, "frames to the parent"},
     {SCMP_SYS(recvfrom), ANY, "frames from the parent"},
+    {SCMP_SYS(sched_yield), ANY, "asking for the next run without keeping others waiting"},
     {SCMP_SYS(write), ANY, "the C library's last words"},
     {SCMP_SYS(mprotect), NO_EXEC, "memory.grow, its undoing, first writes to frozen pages"},
     {SCMP_SYS(madvise), ANY, "giving back what a run grew by"},

@@ -1,6 +1,7 @@
 #include "frame.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -108,6 +109,25 @@ void frame_say_in_place(uint8_t tag, uint8_t *payload, size_t length)
 }
 
 /* ---- receiving ---- */
+
+/* Each asks in about a microsecond: together as long as a caller that runs one snippet after the
+ * other takes for what it does between them. */
+enum { ASK_TIMES = 30 };
+
+bool frame_ask(void)
+{
+    for (int i = 0; i < ASK_TIMES; i++) {
+        const ssize_t got = recv(PLIM_WORKER_FD, ahead, sizeof(ahead), MSG_DONTWAIT);
+        if (got > 0) {
+            ahead_end = (size_t)got;
+            return true;
+        }
+        if (got == 0 || (errno != EAGAIN && errno != EINTR))
+            _exit(PLIM_WORKER_EXIT_OK); /* the parent is gone */
+        sched_yield();                  /* it may be waiting for this very processor */
+    }
+    return false;
+}
 
 static size_t receive_some(void *target, size_t length)
 {

@@ -28,6 +28,10 @@ void frame_say_in_place(uint8_t tag, uint8_t *payload, size_t length);
 /* Sends what waits in the outbox. */
 void frame_flush(void);
 
+/* Asks for the next frame for a moment without sleeping, the processor offered to others between
+ * two questions. False: nothing came. Only between frames. */
+bool frame_ask(void);
+
 /* Receives exactly `length` bytes of the frame being received. */
 void frame_receive(void *target, size_t length);
 

@@ -8,6 +8,7 @@
 #include "confine.h"
 #include "engine.h"
 #include "frame.h"
+#include "providers/wasm/eager.h"
 #include "providers/wasm/protocol.h"
 #include "rt.h"
 
@@ -116,9 +117,11 @@ void worker_main(int socket, int outbox, uint8_t flags, pid_t host)
      * anybody waits. */
     if (!engine_reset())
         _exit(PLIM_WORKER_EXIT_UNCONFINED);
-    for (;;) {
+    for (wasm_eagerness eagerness = {0, 0};;) {
         frame_say(PLIM_WORKER_IDLE, NULL, 0);
         frame_flush();
+        if (wasm_eager_may(&eagerness))
+            wasm_eager_learn(&eagerness, frame_ask() ? WASM_EAGER_PAID : WASM_EAGER_IN_VAIN);
         serve_run();
         if (single_use || !engine_reset())
             _exit(PLIM_WORKER_EXIT_OK);

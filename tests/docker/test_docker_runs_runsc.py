@@ -4,9 +4,8 @@ import pytest
 import test_docker_runs
 from docker_harness import REQUIRED, engine, has_runsc, images, start_daemon, wait_until  # noqa: F401
 
-# What docs/gvisor.md says is another there: the tier, SIGKILL to process 1, and how an end by memory is told.
-OTHER = {"test_a_snippet_prints", "test_an_unmet_floor_and_rule_run_nothing", "test_a_step_cannot_reach_its_runner",
-         "test_memory_is_a_limit_with_evidence", "test_memory_of_a_step_is_a_limit"}
+# What docs/gvisor.md says is another there: the tier, and SIGKILL to process 1.
+OTHER = {"test_a_snippet_prints", "test_an_unmet_floor_and_rule_run_nothing", "test_a_step_cannot_reach_its_runner"}
 globals().update({name: test for name, test in vars(test_docker_runs).items() if name.startswith("test_") and name not in OTHER})
 
 

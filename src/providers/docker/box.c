@@ -253,6 +253,123 @@ static bool feed(docker_box *box, plim_bytes *input, docker_box_outcome *outcome
     return true;
 }
 
+/* ---- evidence from outside ---- */
+
+enum { EVIDENCE_MS = 1000, LOOK_MS = 250, LOST_MS = 1000, NEWS_MS = 500, KILLED_LEAST = 129 };
+
+static bool has_counted(int64_t pid, const char *id, const docker_cgroup_file *file,
+                        const char *name)
+{
+    _cleanup_buf_ base_buf text = BASE_BUF_INIT(4096);
+    if (!docker_cgroup_read(pid, id, file, &text))
+        return false;
+    uint32_t count = ctl_end_counter(base_buf_text(&text), name);
+    return count > 0 && count != CTL_END_UNKNOWN;
+}
+
+/* Ask the Engine about the container; the member `State` of its answer, which is the caller's, or
+ * NULL. */
+static json_t *inspect_state(docker_box *box)
+{
+    char target[128];
+    run_ctx ctx = {base_deadline_after_ms(EVIDENCE_MS), -1};
+    _cleanup_reply_ docker_reply reply;
+    snprintf(target, sizeof(target), "/containers/%s/json", box->id);
+    docker_engine_call(box->state->engine, "GET", target, (plim_bytes){NULL, 0}, &ctx, &reply);
+    if (!docker_reply_ok(&reply))
+        return NULL;
+    _cleanup_(json_decrefp)
+    json_t *json =
+        json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES, NULL);
+    return json_incref(json_object_get(json, "State"));
+}
+
+/* Does the first of these events say that the kernel ended something of this container for memory?
+ * They are objects one after the other. */
+static bool is_oom_event(plim_bytes events, const char *id)
+{
+    _cleanup_(json_decrefp)
+    json_t *event = json_loadb(events.data, events.len, JSON_DISABLE_EOF_CHECK, NULL);
+    const char *action = json_string_value(json_object_get(event, "Action"));
+    const char *whose = json_string_value(json_object_get(json_object_get(event, "Actor"), "ID"));
+    return action && whose && strcmp(action, "oom") == 0 && strcmp(whose, id) == 0;
+}
+
+/* What the Engine heard of a container that may be gone, and what it hears of it in the next
+ * moment: the news of a kill and that of an end come by different ways. */
+static bool has_oom_event(docker_box *box)
+{
+    char target[384];
+    run_ctx ctx = {base_deadline_after_ms(NEWS_MS + EVIDENCE_MS), -1};
+    int64_t until_ms = base_wall_unix_ms() + NEWS_MS;
+    _cleanup_reply_ docker_reply reply;
+    snprintf(target, sizeof(target),
+             "/events?since=1&until=%" PRId64
+             ".%03d000000&filters=%%7B%%22container%%22%%3A%%5B%%22"
+             "%s%%22%%5D%%2C%%22event%%22%%3A%%5B%%22oom%%22%%5D%%7D",
+             until_ms / 1000, (int)(until_ms % 1000), box->id);
+    docker_engine_call(box->state->engine, "GET", target, (plim_bytes){NULL, 0}, &ctx, &reply);
+    return docker_reply_ok(&reply) && is_oom_event(base_buf_bytes(&reply.body), box->id);
+}
+
+void docker_box_ask(docker_box *box)
+{
+    _cleanup_(json_decrefp)
+    json_t *state = inspect_state(box);
+    int64_t pid = json_integer_value(json_object_get(state, "Pid"));
+    box->asked.memory |= json_is_true(json_object_get(state, "OOMKilled")) ||
+                         has_counted(pid, box->id, &docker_cgroup_kills, "oom_kill");
+    box->asked.pids |= has_counted(pid, box->id, &docker_cgroup_forks, "max");
+    /* Killed, and it is gone before anybody could look. */
+    if (box->exited && box->exit_code >= KILLED_LEAST && !box->asked.memory)
+        box->asked.memory = has_oom_event(box);
+}
+
+/*
+ * Under gVisor a sandbox is several processes of this host. The kernel that ends one of them for
+ * memory may leave the rest waiting for it for ever: what has not ended soon after is ended here.
+ */
+static void look(docker_box *box)
+{
+    struct docker_watch *watch = &box->watch;
+    if (watch->pid == 0) {
+        _cleanup_(json_decrefp)
+        json_t *state = inspect_state(box);
+        int64_t pid = json_integer_value(json_object_get(state, "Pid"));
+        watch->pid = pid > 0 ? pid : -1;
+    }
+    if (!watch->lost_ns) {
+        if (has_counted(watch->pid, box->id, &docker_cgroup_kills, "oom_kill"))
+            watch->lost_ns = base_monotonic_ns();
+        return;
+    }
+    if (watch->killed || base_monotonic_ns() - watch->lost_ns < LOST_MS * BASE_NS_PER_MS)
+        return;
+    char target[128];
+    run_ctx ctx = {base_deadline_after_ms(EVIDENCE_MS), -1};
+    _cleanup_reply_ docker_reply reply;
+    snprintf(target, sizeof(target), "/containers/%s/kill", box->id);
+    docker_engine_call(box->state->engine, "POST", target, (plim_bytes){NULL, 0}, &ctx, &reply);
+    watch->killed = box->asked.memory = true;
+}
+
+/* As run_ctx_poll, with looks at a sandbox that has something of a caller's. */
+static run_wait poll_and_look(docker_box *box, struct pollfd *fds, size_t count, const run_ctx *ctx)
+{
+    if (!box->sent || box->watch.killed || !docker_is_runsc(box->state->runtime))
+        return run_ctx_poll(ctx, fds, count);
+    run_ctx bounded = run_ctx_until(ctx, base_deadline_after_ms(LOOK_MS));
+    run_wait wait = run_ctx_poll(&bounded, fds, count);
+    if (wait != RUN_DEADLINE || base_monotonic_ns() >= ctx->deadline_ns)
+        return wait;
+    look(box);
+    for (size_t i = 0; i < count; i++)
+        fds[i].revents = 0;
+    return RUN_READY;
+}
+
+/* ---- the end ---- */
+
 /* Did the first process tell the end, in whole frames of the Engine's stream? */
 static bool hear_end(docker_box *box)
 {
@@ -289,7 +406,7 @@ static bool wait_once(docker_box *box, bool has_input, const run_ctx *ctx,
          .events = (short)(POLLIN | (has_input ? POLLOUT : 0))},
         {.fd = box->exited ? -1 : box->wait->fd, .events = POLLIN},
     };
-    run_wait wait = run_ctx_poll(ctx, fds, PLIM_COUNT(fds));
+    run_wait wait = poll_and_look(box, fds, PLIM_COUNT(fds), ctx);
     if (wait != RUN_READY) {
         outcome->end = DOCKER_BOX_STOPPED;
         outcome->why = wait;
@@ -319,39 +436,6 @@ bool docker_box_await_start(docker_box *box, const run_ctx *ctx, docker_box_outc
         if (!wait_once(box, false, ctx, outcome))
             return false;
     return box->capture.started && !box->exited && !box->streams_ended;
-}
-
-/* ---- the end ---- */
-
-enum { EVIDENCE_MS = 1000 };
-
-static bool has_counted(int64_t pid, const char *id, const docker_cgroup_file *file,
-                        const char *name)
-{
-    _cleanup_buf_ base_buf text = BASE_BUF_INIT(4096);
-    if (!docker_cgroup_read(pid, id, file, &text))
-        return false;
-    uint32_t count = ctl_end_counter(base_buf_text(&text), name);
-    return count > 0 && count != CTL_END_UNKNOWN;
-}
-
-void docker_box_ask(docker_box *box)
-{
-    char target[128];
-    run_ctx ctx = {base_deadline_after_ms(EVIDENCE_MS), -1};
-    _cleanup_reply_ docker_reply reply;
-    snprintf(target, sizeof(target), "/containers/%s/json", box->id);
-    docker_engine_call(box->state->engine, "GET", target, (plim_bytes){NULL, 0}, &ctx, &reply);
-    if (!docker_reply_ok(&reply))
-        return;
-    _cleanup_(json_decrefp)
-    json_t *json =
-        json_loadb(base_buf_text(&reply.body), reply.body.len, JSON_REJECT_DUPLICATES, NULL);
-    const json_t *state = json_object_get(json, "State");
-    int64_t pid = json_integer_value(json_object_get(state, "Pid"));
-    box->asked.memory |= json_is_true(json_object_get(state, "OOMKilled")) ||
-                         has_counted(pid, box->id, &docker_cgroup_kills, "oom_kill");
-    box->asked.pids |= has_counted(pid, box->id, &docker_cgroup_forks, "max");
 }
 
 static void close_all(docker_box *box)

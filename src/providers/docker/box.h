@@ -45,6 +45,11 @@ typedef struct docker_box {
     struct docker_asked {
         bool memory, pids;
     } asked; /* limits that were found from outside to have ended or refused work */
+    struct docker_watch {
+        int64_t pid;     /* of the sandbox; 0: not asked yet, -1: unknown */
+        int64_t lost_ns; /* when the kernel was seen to have killed a part of it; 0: not */
+        bool killed;     /* so it was ended */
+    } watch;             /* under gVisor */
 } docker_box;
 
 typedef enum {

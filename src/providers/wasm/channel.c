@@ -13,7 +13,7 @@ ssize_t wasm_worker_receive(wasm_worker *worker)
 
 /*
  * A trivial snippet is answered within it, and so is a reset; putting a processor to sleep and
- * waking it again takes longer than either: on a virtual machine 20 to 60 us.
+ * waking it again takes longer than either: 20 to 60 us where processors are virtual.
  */
 enum { EAGER_NS = 100000 };
 

@@ -405,12 +405,17 @@ static bool eval_script(JSContext *ctx, const char *name, const char *text, size
 
 enum { REJECTION_BITS_FIRST = 6 };
 
-/* Where the chain begins that a promise is in: by its address, as objects do not move. */
+/* What tells a promise from others: objects do not move. */
+static uint32_t address_of(JSValueConst object)
+{
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr) ; the engine's own macro */
+    return (uint32_t)(uintptr_t)JS_VALUE_GET_PTR(object);
+}
+
+/* Where the chain begins that a promise is in. */
 static struct rejection **rejection_slot(JSValueConst promise)
 {
-    const uint32_t address = (uint32_t)(uintptr_t)JS_VALUE_GET_PTR(promise);
-
-    return &rejection_slots[(address >> 3) * 0x9e3779b1u >> (32 - rejection_bits)];
+    return &rejection_slots[(address_of(promise) >> 3) * 0x9e3779b1u >> (32 - rejection_bits)];
 }
 
 static void put_in_slot(struct rejection *entry)
@@ -457,8 +462,7 @@ static void forget_rejection(JSContext *ctx, JSValueConst promise)
 {
     struct rejection **at = rejection_slots != NULL ? rejection_slot(promise) : NULL;
 
-    while (at != NULL && *at != NULL &&
-           JS_VALUE_GET_PTR((*at)->promise) != JS_VALUE_GET_PTR(promise))
+    while (at != NULL && *at != NULL && address_of((*at)->promise) != address_of(promise))
         at = &(*at)->same_slot;
     if (at == NULL || *at == NULL)
         return;

@@ -25,13 +25,13 @@ static wasm_eager eager;
 /* ---- a worker that says what a test wants ---- */
 
 struct liar {
-    int socket; /* its end */
-    pid_t process;
-    plim_bytes says;
-    plim_bytes leaves;    /* said and not sent: waits in its outbox */
-    uint64_t leaves_sent; /* what its outbox states as sent before that */
-    uint32_t leaves_more; /* bytes that its outbox counts beyond those */
+    uint64_t leaves_sent; /* what its outbox states as sent before what it leaves */
     size_t outbox_cut;    /* bytes that its outbox is too short */
+    plim_bytes says;
+    plim_bytes leaves; /* said and not sent: waits in its outbox */
+    int socket;        /* its end */
+    pid_t process;
+    uint32_t leaves_more; /* bytes that its outbox counts beyond those */
     bool hangs_up;        /* closes its socket afterwards, else keeps it open */
     bool reads_none;      /* never reads what it is sent */
     bool floods;          /* repeats what it says until the socket is closed */

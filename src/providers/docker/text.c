@@ -115,12 +115,10 @@ static void normalise(struct platform *p)
     else if (is(p->arch, "armhf") ||
              (is(p->arch, "arm") && (is(p->variant, "") || is(p->variant, "7"))))
         become(p, "arm", "v7");
-    else if (is(p->arch, "armel"))
+    else if (is(p->arch, "armel") || (is(p->arch, "arm") && is(p->variant, "6")))
         become(p, "arm", "v6");
     else if (is(p->arch, "arm") && is(p->variant, "5"))
         become(p, "arm", "v5");
-    else if (is(p->arch, "arm") && is(p->variant, "6"))
-        become(p, "arm", "v6");
     else if (is(p->arch, "arm") && is(p->variant, "8"))
         become(p, "arm", "v8");
 }

@@ -33,6 +33,11 @@ def daemon(engine, images, request):
         yield running
 
 
+# gVisor's own tasks count under the limit of processes, and what the kernel kills for memory is a part of the sandbox.
+UNDER_RUNC = pytest.mark.parametrize("daemon", ["runc-cold", "runc-pool"], indirect=True, scope="module")
+UNDER_GVISOR = pytest.mark.parametrize("daemon", ["runsc-cold", "runsc-pool"], indirect=True, scope="module")
+
+
 @contextlib.contextmanager
 def soon(seconds=10):
     """Not a test of speed: what must not wait for a process that sleeps for a minute has not waited for it."""
@@ -144,9 +149,8 @@ def test_a_snippet_that_does_not_read_all_of_its_own_code(daemon):
     assert (found["exit"], found["out"]) == (0, b"0\n")
 
 
+@UNDER_RUNC
 def test_orphans_are_reaped_while_it_runs(daemon):
-    if daemon.runsc:
-        pytest.skip("gVisor's own tasks count under the limit, too many for this many children")
     found = javascript(daemon, "const { execFileSync } = require('child_process');"
                                "for (let i = 0; i < 6; i++) execFileSync('/bin/sh', ['-c',"
                                "'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31"
@@ -164,13 +168,23 @@ def test_a_memory_bomb(daemon):
     assert found["exit"] == 137 or (daemon.runsc and found["timed_out"])
 
 
+MEMORY_BOMB_IN_A_CHILD = """
+const { spawnSync } = require('child_process');
+const r = spawnSync('node', ['-e', 'const a = []; for (;;) a.push(Buffer.alloc(1 << 24, 1))']);
+console.log(r.signal)
+"""
+
+
+@UNDER_RUNC
 def test_a_child_that_is_killed_for_memory(daemon):
-    if daemon.runsc:
-        pytest.skip("under gVisor the whole sandbox is one process to the kernel that kills")
-    found = javascript(daemon, "const { spawnSync } = require('child_process');"
-                               "const r = spawnSync('node', ['-e', 'const a = []; for (;;) a.push(Buffer.alloc(1 << 24, 1))']);"
-                               "console.log(r.signal)", timeout_ms=30000)
+    found = javascript(daemon, MEMORY_BOMB_IN_A_CHILD, timeout_ms=30000)
     assert (found["exit"], found["out"], found["limit"]) == (0, b"SIGKILL\n", "memory")
+
+
+@UNDER_GVISOR
+def test_a_child_that_is_killed_for_memory_takes_the_run_along(daemon):
+    found = javascript(daemon, MEMORY_BOMB_IN_A_CHILD, timeout_ms=30000)
+    assert (found["exit"], found["timed_out"], found["limit"]) == (137, False, "memory")
 
 
 def test_a_fork_bomb(daemon):
@@ -181,9 +195,8 @@ def test_a_fork_bomb(daemon):
     assert found["limit"] == "pids" or (daemon.runsc and found["exit"] == 2 and found["limit"] == "")
 
 
+@UNDER_RUNC
 def test_a_fork_bomb_that_ends_well_or_not_at_all(daemon):
-    if daemon.runsc:
-        pytest.skip("gVisor ends as a whole at its own limit")
     bomb = "const { spawn } = require('child_process');" \
            "for (let i = 0; i < 400; i++) spawn('/bin/sleep', ['60']).on('error', () => {});"
     found = javascript(daemon, bomb + "setTimeout(() => process.exit(0), 1000)", timeout_ms=30000)

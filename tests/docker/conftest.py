@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 import pytest
-from docker_harness import Engine, need_engine
+from docker_harness import Engine, lack, need_engine
 from own_engine import own_engine
 
 
@@ -52,7 +52,7 @@ def clock(tmp_path_factory):
     """A library that moves a program's time of day."""
     compiler = shutil.which("cc")
     if not compiler:
-        pytest.skip("there is no C compiler")
+        lack("there is no C compiler")
     folder = tmp_path_factory.mktemp("clock")
     (folder / "clock.c").write_text(CLOCK)
     subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "clock.so", folder / "clock.c", "-ldl"], check=True)

@@ -137,12 +137,22 @@ def has_runsc():
     return "runsc" in Engine().call("GET", "/info")[1]["Runtimes"]
 
 
+def lack(reason):
+    """What a test needs is not here: it is skipped, or fails where containers are required."""
+    if REQUIRED:
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
 def need_engine():
     reason = why_not()
-    if reason and REQUIRED:
-        pytest.fail(reason, pytrace=False)
     if reason:
-        pytest.skip(reason)
+        lack(reason)
+
+
+def need_runtime(name):
+    if name == "runsc" and not has_runsc():
+        lack("the Engine has no runtime runsc; scripts/install-gvisor installs it")
 
 
 def own_name(what):
@@ -198,6 +208,19 @@ def engine():
 def images(engine):
     with own_images(engine) as names:
         yield names
+
+
+@pytest.fixture(scope="module", params=["", "runsc"], ids=["runc", "runsc"])
+def runtime(engine, request):
+    """The default one and gVisor's; `daemon` runs under it."""
+    need_runtime(request.param)
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def daemon(images, runtime):
+    with start_daemon(images, SANDBOX_DOCKER_RUNTIME=runtime) as running:
+        yield running
 
 
 def settings_of(images, **variables):

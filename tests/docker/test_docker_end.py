@@ -6,7 +6,7 @@ import contextlib
 import time
 
 import pytest
-from docker_harness import (engine, has_runsc, images, javascript, project, start_daemon, wait_until)  # noqa: F401
+from docker_harness import (engine, images, javascript, need_runtime, project, start_daemon, wait_until)  # noqa: F401
 
 CAP = 65536
 CODE_MAX = 1 << 18  # of a snippet
@@ -26,8 +26,7 @@ const all = frames.join('');
 @pytest.fixture(scope="module", params=["runc-cold", "runc-pool", "runsc-cold", "runsc-pool"])
 def daemon(engine, images, request):
     runtime, how = request.param.split("-")
-    if runtime == "runsc" and not has_runsc():
-        pytest.skip("the Engine has no runtime runsc; scripts/install-gvisor installs it")
+    need_runtime(runtime)
     with start_daemon(images, SANDBOX_DOCKER_RUNTIME=runtime, SANDBOX_DOCKER_POOL="2" if how == "pool" else "0") as running:
         running.runsc = runtime == "runsc"
         yield running

@@ -9,7 +9,7 @@ import socket
 import time
 
 import pytest
-from docker_harness import (engine, has_runsc, images, javascript, own_name, project,  # noqa: F401
+from docker_harness import (engine, images, javascript, need_runtime, own_name, project,  # noqa: F401
                             settings_of, snippet, start_daemon, wait_until)
 from daemon_harness import ENVIRONMENT, PLIMSOLLD, in_background, reason_of, start_and_fail
 
@@ -304,8 +304,7 @@ def test_a_pool_follows_what_is_asked(engine, images):
 # gVisor.
 
 def test_the_kernel_tier_is_on_evidence(engine, images):
-    if not has_runsc():
-        pytest.skip("the Engine has no runtime runsc; scripts/install-gvisor installs it")
+    need_runtime("runsc")
     with start_daemon(images, SANDBOX_DOCKER_RUNTIME="runsc", SANDBOX_DOCKER_POOL="1", SANDBOX_MIN_ISOLATION="kernel",
                       SANDBOX_DOCKER_SECCOMP="unconfined") as daemon:
         assert daemon.listening["isolation"] == "kernel"

@@ -5,24 +5,11 @@ import os
 import time
 
 import pytest
-from docker_harness import (REQUIRED, decoded, engine, has_runsc, images, javascript, project, settings_of, snippet,  # noqa: F401
+from docker_harness import (daemon, decoded, engine, images, javascript, project, runtime, settings_of, snippet,  # noqa: F401
                             start_daemon, wait_until)
 from daemon_harness import PLIMSOLLD, in_background, reason_of, start_and_fail
 
 MEBI = 1 << 20
-
-
-@pytest.fixture(scope="module", params=["", "runsc"], ids=["runc", "runsc"])
-def runtime(engine, request):
-    if request.param and not has_runsc():
-        (pytest.fail if REQUIRED else pytest.skip)("the Engine has no runtime runsc; scripts/install-gvisor installs it")
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def daemon(images, runtime):
-    with start_daemon(images, SANDBOX_DOCKER_RUNTIME=runtime) as running:
-        yield running
 
 
 def refused(daemon, **message):

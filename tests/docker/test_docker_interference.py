@@ -7,25 +7,12 @@ import subprocess
 import time
 
 import pytest
-from docker_harness import (REQUIRED, decoded, engine, has_runsc, images, javascript, project, snippet,  # noqa: F401
+from docker_harness import (daemon, decoded, engine, images, javascript, project, runtime, snippet,  # noqa: F401
                             start_daemon, wait_until)
 from daemon_harness import in_background, reason_of
 
 ENDLESS = "console.log('begun'); setInterval(() => {}, 1000)"
 MARGIN_SECONDS = 300  # after its label, before a sweep takes it
-
-
-@pytest.fixture(scope="module", params=["", "runsc"], ids=["runc", "runsc"])
-def runtime(engine, request):
-    if request.param and not has_runsc():
-        (pytest.fail if REQUIRED else pytest.skip)("the Engine has no runtime runsc; scripts/install-gvisor installs it")
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def daemon(images, runtime):
-    with start_daemon(images, SANDBOX_DOCKER_RUNTIME=runtime) as running:
-        yield running
 
 
 def send_snippet(daemon, timeout_ms):

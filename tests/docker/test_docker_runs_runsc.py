@@ -2,7 +2,7 @@
 
 import pytest
 import test_docker_runs
-from docker_harness import REQUIRED, engine, has_runsc, images, start_daemon, wait_until  # noqa: F401
+from docker_harness import engine, images, need_runtime, start_daemon, wait_until  # noqa: F401
 
 # What docs/gvisor.md says is another there: the tier, and SIGKILL to process 1.
 OTHER = {"test_a_snippet_prints", "test_an_unmet_floor_and_rule_run_nothing", "test_a_step_cannot_reach_its_runner"}
@@ -11,8 +11,7 @@ globals().update({name: test for name, test in vars(test_docker_runs).items() if
 
 @pytest.fixture(scope="module", params=["0", "2"], ids=["cold", "pool"])
 def daemon(engine, images, request):  # noqa: F811
-    if not has_runsc():
-        (pytest.fail if REQUIRED else pytest.skip)("the Engine has no runtime runsc; scripts/install-gvisor installs it")
+    need_runtime("runsc")
     with start_daemon(images, SANDBOX_DOCKER_RUNTIME="runsc", SANDBOX_DOCKER_POOL=request.param,
                       NODE_OPTIONS="--require /work/x.js", HTTP_PROXY="http://secret:secret@proxy.invalid:1") as running:
         yield running

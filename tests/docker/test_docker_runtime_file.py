@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from docker_harness import (JS, PROJECT, REQUIRED, has_runsc, javascript, project, settings_of, snippet, start_daemon,  # noqa: F401
+from docker_harness import (JS, PROJECT, javascript, lack, need_runtime, project, settings_of, snippet, start_daemon,  # noqa: F401
                             wait_until)
 from daemon_harness import ENVIRONMENT, PLIMSOLLD, in_background, reason_of, start_and_fail
 
@@ -22,14 +22,13 @@ WAYS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 def program(name):
     found = shutil.which(name, path=WAYS)
     if not found:
-        (pytest.fail if REQUIRED else pytest.skip)(f"there is no program {name}; scripts/install-gvisor installs runsc")
+        lack(f"there is no program {name}; scripts/install-gvisor installs runsc")
     return pathlib.Path(found)
 
 
 def flags(engine):
     """How runsc is registered here: with what its release and this machine need."""
-    if not has_runsc():
-        (pytest.fail if REQUIRED else pytest.skip)("the Engine has no runtime runsc; scripts/install-gvisor installs it")
+    need_runtime("runsc")
     return engine.call("GET", "/info")[1]["Runtimes"]["runsc"].get("runtimeArgs", [])
 
 

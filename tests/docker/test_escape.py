@@ -5,7 +5,7 @@ A row is (name, what must not happen, language, program). `sh` programs are step
 """
 
 import pytest
-from docker_harness import (engine, has_runsc, images, javascript, project, start_daemon)  # noqa: F401
+from docker_harness import (engine, images, javascript, need_runtime, project, start_daemon)  # noqa: F401
 
 WRITE = "(echo x > {0}) 2>/dev/null && echo 'ESCAPED: {0} was written'"
 FILL = ("head -c {1} /dev/zero > {0}/x 2>/dev/null && echo 'ESCAPED: {0} took it all'; "
@@ -165,8 +165,7 @@ def test_the_table_is_large_and_says_why():
 
 @pytest.fixture(scope="module", params=["", "runsc"], ids=["container", "kernel"])
 def daemon(engine, images, request):
-    if request.param and not has_runsc():
-        pytest.skip("the Engine has no runtime runsc; scripts/install-gvisor installs it")
+    need_runtime(request.param)
     with start_daemon(images, SANDBOX_DOCKER_RUNTIME=request.param, SANDBOX_DOCKER_POOL="3",
                       SANDBOX_TOTAL_MEMORY_MB="2048") as running:
         assert running.listening["isolation"] == ("kernel" if request.param else "container")

@@ -9,7 +9,7 @@ nowhere, so there a row says by `gvisor` that only its outcome counts, not that 
 import platform
 
 import pytest
-from docker_harness import (JS, REQUIRED, ROOT, Engine, engine, has_runsc, project, start_daemon)  # noqa: F401
+from docker_harness import (JS, ROOT, Engine, engine, lack, need_runtime, project, start_daemon)  # noqa: F401
 
 PYTHON = "plimsoll/sandbox-python:latest"
 PROFILE = ROOT / "packaging/seccomp.json"
@@ -233,9 +233,8 @@ def daemon(engine, request):
     if platform.machine() != "x86_64":
         pytest.skip("the numbers of the calls are those of x86_64")
     if engine.call("GET", f"/images/{PYTHON}/json")[0] != 200:
-        (pytest.fail if REQUIRED else pytest.skip)(f"there is no image {PYTHON}; make images builds it")
-    if request.param and not has_runsc():
-        (pytest.fail if REQUIRED else pytest.skip)("the Engine has no runtime runsc; scripts/install-gvisor installs it")
+        lack(f"there is no image {PYTHON}; make images builds it")
+    need_runtime(request.param)
     with start_daemon((JS, PYTHON), SANDBOX_DOCKER_RUNTIME=request.param, SANDBOX_DOCKER_POOL="3", SANDBOX_DOCKER_SECCOMP=PROFILE,
                       SANDBOX_TOTAL_MEMORY_MB="2048") as running:
         assert running.listening["isolation"] == ("kernel" if request.param else "container")

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import pytest
-from docker_harness import HANG_SECONDS, REQUIRED, ROOT, engine, has_runsc  # noqa: F401
+from docker_harness import HANG_SECONDS, ROOT, engine, has_runsc, lack  # noqa: F401
 
 PROGRAM = ROOT / "build/examples/providers"
 RAN = re.compile(r"^(?P<label>\S.*?)  +tier (?P<tier>\w+) +(?P<ms>\d+) ms  (?P<identity>\S+)  (?P<verdict>.+)$")
@@ -15,7 +15,7 @@ NOT_RUN = re.compile(r"^(?P<label>\S.*?)  +not run: (?P<reason>.+)$")
 def rows(**variables):
     """Exit status and what it printed of each provider, by its label."""
     if not PROGRAM.exists():
-        (pytest.fail if REQUIRED else pytest.skip)(f"{PROGRAM.relative_to(ROOT)} is not built")
+        lack(f"{PROGRAM.relative_to(ROOT)} is not built")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SANDBOX_", "PLIMSOLL_"))}
     done = subprocess.run([PROGRAM], env={**kept, **variables}, capture_output=True, text=True, timeout=HANG_SECONDS)
     found = {}

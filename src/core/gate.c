@@ -114,6 +114,16 @@ bool core_gate_ready(core_gate *gate, const run_ctx *ctx, plim_error *err)
     return true;
 }
 
+bool core_gate_foresee(core_gate *gate, const core_request *request, plim_error *err)
+{
+    plim_tier provable = gate->provider->ops->provable;
+    if (provable && plim_tier_meets(provable, request->options->minimum_isolation))
+        return true;
+    core_description now;
+    core_gate_describe(gate, &now);
+    return core_check_evidence(&now, request, err);
+}
+
 /*
  * A caller that is gone, or waits no longer, is told so first: what its leaving broke off inside a
  * provider is no fault of it. A mark stands, whatever the reason for it.

@@ -37,6 +37,13 @@ bool core_gate_dispatch(core_gate *gate, const core_request *request, plim_bytes
 bool core_gate_reconcile(core_gate *gate, const run_ctx *ctx, size_t *removed, plim_error *err);
 
 void core_gate_describe(core_gate *gate, core_description *out);
+
+/*
+ * Before the startup test: can the request be met? False, refused, where floor or rule cannot hold
+ * whatever that test shows. A provider whose evidence comes from it is not judged by what it states
+ * without; core_gate_run compares again.
+ */
+bool core_gate_foresee(core_gate *gate, const core_request *request, plim_error *err);
 void core_gate_counts(core_gate *gate, core_admission_counts *out);
 
 #endif

@@ -30,6 +30,7 @@ typedef struct core_provider_ops {
     const char *summary;
     bool on_host; /* its memory is this machine's: SANDBOX_TOTAL_MEMORY_MB counts */
     int64_t default_memory_mb;
+    plim_tier provable; /* the strongest that its startup test can show; none: it shows nothing */
 
     /*
      * Build from settings; starts nothing. A configuration the provider cannot honour does not fail

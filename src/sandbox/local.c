@@ -129,8 +129,8 @@ static bool local_ready(sandbox_backend *base, const run_ctx *ctx, plim_error *e
 /* ---- running ---- */
 
 /*
- * The order of the contract: the request itself, the floor and the rule against what the provider
- * states, and only then anything that starts a process.
+ * The order of the contract: the request itself, the floor and the rule as far as they
+ * can be judged without a startup test, and only then anything that starts a process.
  */
 static bool local_run(sandbox_backend *base, const core_request *request, const run_ctx *ctx,
                       plim_result **out, plim_error *err)
@@ -145,9 +145,9 @@ static bool local_run(sandbox_backend *base, const core_request *request, const 
     if (core_request_grant_profile(request).len)
         return core_refuse_permission(
             err, "this grant profile does not exist, or it is not for this caller");
-    core_gate_describe(backend->gate, &now);
-    if (!core_check_evidence(&now, request, err))
+    if (!core_gate_foresee(backend->gate, request, err))
         return false;
+    core_gate_describe(backend->gate, &now);
     if (now.supports[request->kind] && !make_ready(backend, ctx, false, err))
         return false;
     return core_gate_run(backend->gate, request, (plim_bytes){NULL, 0}, ctx, out, err);

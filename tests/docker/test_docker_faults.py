@@ -6,12 +6,13 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import time
 
 import pytest
 from docker_harness import (engine, images, javascript, need_runtime, own_name, project,  # noqa: F401
                             settings_of, snippet, start_daemon, wait_until)
-from daemon_harness import ENVIRONMENT, PLIMSOLLD, in_background, reason_of, start_and_fail
+from daemon_harness import ENVIRONMENT, PLIMSOLLD, clean_environment, in_background, reason_of, start_and_fail
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +303,18 @@ def test_a_pool_follows_what_is_asked(engine, images):
 
 
 # gVisor.
+
+@pytest.mark.parametrize("runtime, floor, status", [("runsc", "kernel", 0), ("", "container", 0), ("", "kernel", 3), ("", "vm", 3)])
+def test_a_first_run_of_the_command_line_is_held_to_what_was_proven(engine, images, runtime, floor, status):
+    """Nothing is proven when it asks: the startup test decides, not what was stated before it."""
+    need_runtime(runtime)
+    settings = {"SANDBOX_PROVIDER": "docker", "SANDBOX_DOCKER_RUNTIME": runtime, "SANDBOX_DOCKER_IMAGE": images[0],
+                "SANDBOX_DOCKER_PROJECT_IMAGE": images[1]}
+    done = subprocess.run([PLIMSOLLD.parent.parent / "cli/plimsoll", "run", "--floor", floor, "-e", "console.log(42)"],
+                          env=clean_environment(**settings), capture_output=True, text=True, timeout=90)
+    assert (done.returncode, done.stdout) == (status, "" if status else "42\n"), done.stderr
+    assert ("nothing ran (isolation)" in done.stderr) == (status == 3)
+
 
 def test_the_kernel_tier_is_on_evidence(engine, images):
     need_runtime("runsc")

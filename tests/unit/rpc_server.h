@@ -228,7 +228,7 @@ static int setup_open(void **state)
     return 0;
 }
 
-static int setup_auth(void **state)
+static inline int setup_auth(void **state)
 {
     (void)state;
     start_server((server_options){.auth = &fake_auth});

@@ -527,10 +527,10 @@ static void a_long_row_is_digested_whole(void **state)
 {
     (void)state;
     double values[300] = {0};
-    core_module_row row = {1, values, PLIM_COUNT(values)};
+    core_module_row wide = {1, values, PLIM_COUNT(values)};
     _cleanup_(core_result_freep)
     plim_result *result = core_result_new(PLIM_KIND_MODULE);
-    result->rows = &row;
+    result->rows = &wide;
     result->row_count = 1;
     char base[BASE_SHA256_HEX + 1], other[BASE_SHA256_HEX + 1];
     assert_true(record_result_digest(result, base));

@@ -217,6 +217,7 @@ const core_provider_ops docker_provider_ops = {
                "kernel under a proven gVisor)",
     .on_host = true,
     .default_memory_mb = DOCKER_MEMORY_MB,
+    .provable = PLIM_TIER_KERNEL,
     .open = docker_open,
     .free = docker_free,
     .preflight = docker_preflight_op,

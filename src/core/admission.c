@@ -2,16 +2,21 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/eventfd.h>
 
 /* A bucket is forgotten when it was idle this long and would be full again, so forgetting never
  * grants a token. */
 #define BUCKET_IDLE_NS (INT64_C(120) * BASE_NS_PER_S)
 #define SWEEP_EVERY_NS (INT64_C(60) * BASE_NS_PER_S)
 
+/* How long an answer waits at most for removals: one attempt of a removal (docker.md 13.3). */
+#define FINISH_NS (INT64_C(10) * BASE_NS_PER_S)
+
 /* One caller: its slots in flight and its bucket. */
 struct caller {
     struct caller *next;
     int64_t in_flight;
+    int64_t ending; /* of them, those whose run is over and whose sandbox is not gone */
     double tokens;
     int64_t refilled_ns;
     size_t key_len;
@@ -20,10 +25,18 @@ struct caller {
 
 enum { CALLER_BUCKETS = 256 };
 
+/* An answer that waits for removals; lives on its own stack. */
+struct waiter {
+    struct waiter *next;
+    int woken; /* an eventfd, written whenever a sandbox is gone */
+};
+
 struct core_limiter {
     core_limits limits;
     pthread_mutex_t mutex; /* guards everything below */
     core_admission_counts counts;
+    int64_t ending;
+    struct waiter *waiters;
     int64_t swept_ns;
     struct caller *callers[CALLER_BUCKETS];
 };
@@ -171,14 +184,18 @@ bool core_limiter_acquire(core_limiter *limiter, plim_bytes key, int64_t now_ns,
     return admitted;
 }
 
-void core_limiter_release(core_limiter *limiter, plim_bytes key)
+static void release_locked(core_limiter *limiter, struct caller *caller)
 {
-    pthread_mutex_lock(&limiter->mutex);
-    struct caller *caller = *find(limiter, key);
     if (caller && caller->in_flight) {
         caller->in_flight--;
         limiter->counts.in_flight--;
     }
+}
+
+void core_limiter_release(core_limiter *limiter, plim_bytes key)
+{
+    pthread_mutex_lock(&limiter->mutex);
+    release_locked(limiter, *find(limiter, key));
     pthread_mutex_unlock(&limiter->mutex);
 }
 
@@ -194,9 +211,15 @@ void core_limiter_counts(core_limiter *limiter, core_admission_counts *out)
 struct core_slot {
     core_limiter *limiter;
     atomic_int holders;
+    bool ending; /* guarded by the limiter's mutex */
     size_t key_len;
     char key[];
 };
+
+static plim_bytes key_of(const core_slot *slot)
+{
+    return (plim_bytes){slot->key, slot->key_len};
+}
 
 core_slot *core_slot_new(core_limiter *limiter, plim_bytes key, plim_error *err)
 {
@@ -223,10 +246,89 @@ core_slot *core_slot_hold(core_slot *slot)
     return slot;
 }
 
+static void count_ending(core_limiter *limiter, struct caller *caller, int64_t change)
+{
+    limiter->ending += change;
+    if (caller)
+        caller->ending += change;
+}
+
 void core_slot_release(core_slot *slot)
 {
     if (!slot || atomic_fetch_sub(&slot->holders, 1) != 1)
         return;
-    core_limiter_release(slot->limiter, (plim_bytes){slot->key, slot->key_len});
+    core_limiter *limiter = slot->limiter;
+    pthread_mutex_lock(&limiter->mutex);
+    struct caller *caller = *find(limiter, key_of(slot));
+    if (slot->ending)
+        count_ending(limiter, caller, -1);
+    release_locked(limiter, caller);
+    for (struct waiter *waiter = limiter->waiters; waiter; waiter = waiter->next)
+        eventfd_write(waiter->woken, 1);
+    pthread_mutex_unlock(&limiter->mutex);
     base_free(slot);
+}
+
+/* Whether removals alone hold more than half of the slots, of all or of one caller. */
+static bool crowded(core_limiter *limiter, plim_bytes key)
+{
+    const core_limits *limits = &limiter->limits;
+    const struct caller *caller = *find(limiter, key);
+    return limiter->ending > limits->max_concurrent / 2 ||
+           (limits->per_key_concurrent && caller &&
+            caller->ending > limits->per_key_concurrent / 2);
+}
+
+static void leave(core_limiter *limiter, const struct waiter *waiter)
+{
+    struct waiter **at = &limiter->waiters;
+    while (*at != waiter)
+        at = &(*at)->next;
+    *at = waiter->next;
+}
+
+static run_ctx patience(const run_ctx *ctx)
+{
+    int64_t now_ns = base_monotonic_ns(), half_ns = (ctx->deadline_ns - now_ns) / 2;
+    return run_ctx_until(ctx, now_ns + (half_ns < FINISH_NS ? half_ns : FINISH_NS));
+}
+
+static void wait_for_removals(core_limiter *limiter, plim_bytes key, const run_ctx *ctx)
+{
+    pthread_mutex_lock(&limiter->mutex);
+    bool free_enough = !crowded(limiter, key);
+    pthread_mutex_unlock(&limiter->mutex);
+    _cleanup_fd_ int woken = free_enough ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (woken < 0)
+        return;
+    const run_ctx until = patience(ctx);
+    pthread_mutex_lock(&limiter->mutex);
+    struct waiter waiter = {limiter->waiters, woken};
+    limiter->waiters = &waiter;
+    run_wait state = RUN_READY;
+    while (state == RUN_READY && crowded(limiter, key)) {
+        pthread_mutex_unlock(&limiter->mutex);
+        struct pollfd wake = {.fd = woken, .events = POLLIN};
+        state = run_ctx_poll(&until, &wake, 1);
+        eventfd_t ignored;
+        eventfd_read(woken, &ignored);
+        pthread_mutex_lock(&limiter->mutex);
+    }
+    leave(limiter, &waiter);
+    pthread_mutex_unlock(&limiter->mutex);
+}
+
+void core_slot_finish(core_slot *slot, plim_bytes key, const run_ctx *ctx)
+{
+    core_limiter *limiter = slot->limiter;
+    bool ending = atomic_load(&slot->holders) > 1;
+    if (ending) {
+        pthread_mutex_lock(&limiter->mutex);
+        slot->ending = true;
+        count_ending(limiter, *find(limiter, key), 1);
+        pthread_mutex_unlock(&limiter->mutex);
+    }
+    core_slot_release(slot);
+    if (ending)
+        wait_for_removals(limiter, key, ctx);
 }

@@ -49,6 +49,14 @@ core_slot *core_slot_new(core_limiter *limiter, plim_bytes key, plim_error *err)
 core_slot *core_slot_hold(core_slot *slot);
 void core_slot_release(core_slot *slot);
 
+/*
+ * Give a run's own hold back (`key` as it was taken), when nothing is left to do but to answer.
+ * Where more than half of the slots, of all or of this caller, are held by removals alone, this
+ * waits until that is so no more, half the time that `ctx` still has, or ten seconds: who asks one
+ * run after another is then never refused for its own sandboxes that are not gone yet.
+ */
+void core_slot_finish(core_slot *slot, plim_bytes key, const run_ctx *ctx);
+
 void core_limiter_counts(core_limiter *limiter, core_admission_counts *out);
 
 #endif

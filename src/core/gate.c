@@ -154,9 +154,9 @@ bool core_gate_dispatch(core_gate *gate, const core_request *request, plim_bytes
     core_request admitted = *request;
     admitted.slot = slot;
     bool answered = gate->provider->ops->run(gate->provider, &admitted, principal, ctx, out, err);
-    core_slot_release(slot);
     if (!answered)
         name_departure(ctx, err);
+    core_slot_finish(slot, principal, ctx);
     return answered;
 }
 

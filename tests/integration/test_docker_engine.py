@@ -246,6 +246,20 @@ def test_a_container_that_is_made_after_all_is_removed(fake):
         wait_until(lambda: not fake.containers, "it is removed")
 
 
+@pytest.mark.parametrize("most", ["1", "2", "3"])
+def test_slow_removals_refuse_nobody_who_asks_one_by_one(fake, most):
+    """A slot is held until its container is gone; the answer waits where that would take too many."""
+    def slow(default):
+        time.sleep(0.5)
+        return default()
+
+    with start(fake, SANDBOX_MAX_CONCURRENT=most) as daemon:
+        fake.programs["supervise"] = lambda said, write: 1  # what did not end well is removed by force
+        fake.lie("DELETE /containers/", slow)
+        answers = [run(daemon, 20000) for _ in range(5)]
+        assert [(status, body.get("javascript", {}).get("exitCode")) for status, body in answers] == [(200, 1)] * 5, answers
+
+
 def test_no_marker_is_no_result(fake):
     with start(fake) as daemon:
         fake.play = lambda container, read, write: 0

@@ -3,7 +3,10 @@
 #include "unit.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "core/core.h"
 
@@ -277,6 +280,143 @@ static void threads_never_exceed_the_caps(void **state)
     core_limiter_free(contest.limiter);
 }
 
+/* ---- removals ---- */
+
+/* A caller's time, half of which is waited at most; and what a wait takes at least of 400 ms. */
+enum { AT_MOST_MS = 60000 };
+#define FINISH_LEAST_NS (200 * BASE_NS_PER_MS)
+
+static int64_t in_flight(core_limiter *limiter)
+{
+    core_admission_counts counts;
+    core_limiter_counts(limiter, &counts);
+    return counts.in_flight;
+}
+
+/* A slot whose run is over and whose sandbox is being removed: the returned hold is the removal's.
+ */
+static core_slot *ended(core_limiter *limiter, const char *key, int64_t patience_ms)
+{
+    plim_bytes who = plim_bytes_of(key);
+    core_slot *slot = core_slot_new(limiter, who, NULL);
+    assert_non_null(slot);
+    core_slot *removal = core_slot_hold(slot);
+    run_ctx ctx = {base_deadline_after_ms(patience_ms), -1};
+    core_slot_finish(slot, who, &ctx);
+    return removal;
+}
+
+/* With 4 slots two may wait for their removal; a third answer waits. Of one caller with 2, one. */
+static void an_answer_waits_where_removals_crowd(void **state)
+{
+    (void)state;
+    static const struct {
+        core_limits limits;
+        size_t at_once;
+    } cases[] = {
+        {{.max_concurrent = 4}, 2},
+        {{.max_concurrent = 5}, 2},
+        {{.max_concurrent = 1}, 0},
+        {{.max_concurrent = 100, .per_key_concurrent = 2}, 1},
+        {{.max_concurrent = 100, .per_key_concurrent = 1}, 0},
+    };
+    for (size_t i = 0; i < PLIM_COUNT(cases); i++) {
+        core_limiter *limiter = limiter_of(cases[i].limits);
+        core_slot *removals[3];
+        int64_t began_ns = base_monotonic_ns();
+        for (size_t n = 0; n < cases[i].at_once; n++)
+            removals[n] = ended(limiter, "A", AT_MOST_MS);
+        assert_true(base_monotonic_ns() - began_ns < SECONDS(9)); /* a wait would take ten */
+        /* Nobody removes anything: half of the caller's time passes, and the answer goes out. */
+        began_ns = base_monotonic_ns();
+        removals[cases[i].at_once] = ended(limiter, "A", 400);
+        assert_true(base_monotonic_ns() - began_ns >= FINISH_LEAST_NS);
+        assert_int_equal(in_flight(limiter), cases[i].at_once + 1);
+        for (size_t n = 0; n <= cases[i].at_once; n++)
+            core_slot_release(removals[n]);
+        assert_int_equal(in_flight(limiter), 0);
+        core_limiter_free(limiter);
+    }
+}
+
+/* A caller who is gone, or whose time is over, is not waited with. */
+static void nobody_waits_for_removals_alone(void **state)
+{
+    (void)state;
+    int gone = eventfd(1, EFD_CLOEXEC);
+    const run_ctx over[] = {{BASE_NEVER, gone}, {base_monotonic_ns() - 1, -1}};
+    for (size_t i = 0; i < PLIM_COUNT(over); i++) {
+        core_limiter *limiter = limiter_of((core_limits){.max_concurrent = 1});
+        core_slot *slot = core_slot_new(limiter, PLIM_LIT("A"), NULL);
+        core_slot *removal = core_slot_hold(slot);
+        core_slot_finish(slot, PLIM_LIT("A"), &over[i]);
+        assert_int_equal(in_flight(limiter), 1);
+        core_slot_release(removal);
+        assert_int_equal(in_flight(limiter), 0);
+        core_limiter_free(limiter);
+    }
+    close(gone);
+}
+
+/* A removal that is quicker than its answer leaves nothing to wait for. */
+static void a_slot_of_no_removal_is_given_back(void **state)
+{
+    (void)state;
+    core_limiter *limiter = limiter_of((core_limits){.max_concurrent = 1});
+    for (int i = 0; i < 3; i++) {
+        core_slot *slot = core_slot_new(limiter, PLIM_LIT("A"), NULL);
+        assert_non_null(slot);
+        core_slot_release(core_slot_hold(slot));
+        run_ctx ctx = RUN_CTX_NONE;
+        core_slot_finish(slot, PLIM_LIT("A"), &ctx);
+        assert_int_equal(in_flight(limiter), 0);
+    }
+    core_limiter_free(limiter);
+}
+
+struct remover {
+    core_limiter *limiter;
+    core_slot *_Atomic left[ROUNDS];
+    int tries;
+};
+
+static void *remove_all(void *argument)
+{
+    struct remover *remover = argument;
+    for (int i = 0; i < remover->tries; i++) {
+        core_slot *slot;
+        while (!(slot = remover->left[i]))
+            sched_yield();
+        core_slot_release(slot);
+    }
+    return NULL;
+}
+
+/* Who asks one run after another is never refused, however slow removals are: no run is lost. */
+static void one_after_another_is_never_refused(void **state)
+{
+    (void)state;
+    for (int most = 1; most <= 3; most++) {
+        struct remover *remover = base_new(struct remover);
+        assert_non_null(remover);
+        remover->limiter = limiter_of((core_limits){.max_concurrent = most});
+        remover->tries = ROUNDS;
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, remove_all, remover), 0);
+        for (int i = 0; i < ROUNDS; i++) {
+            core_slot *slot = core_slot_new(remover->limiter, PLIM_LIT("A"), NULL);
+            assert_non_null(slot);
+            remover->left[i] = core_slot_hold(slot);
+            run_ctx ctx = RUN_CTX_NONE;
+            core_slot_finish(slot, PLIM_LIT("A"), &ctx);
+        }
+        pthread_join(thread, NULL);
+        assert_int_equal(in_flight(remover->limiter), 0);
+        core_limiter_free(remover->limiter);
+        base_free(remover);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +430,10 @@ int main(void)
         cmocka_unit_test(clock_readings_out_of_order_grant_nothing),
         cmocka_unit_test(keys_are_bytes),
         cmocka_unit_test(threads_never_exceed_the_caps),
+        cmocka_unit_test(an_answer_waits_where_removals_crowd),
+        cmocka_unit_test(nobody_waits_for_removals_alone),
+        cmocka_unit_test(a_slot_of_no_removal_is_given_back),
+        cmocka_unit_test(one_after_another_is_never_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,46 @@
-"""Fixtures that more than one file of the docker tests uses."""
+"""Fixtures that more than one file of the docker tests uses.
 
+Where files run at the same time (pytest-xdist), each worker has an Engine: daemons whose clocks are wrong on purpose
+remove what others run. The first worker takes the one that is there, every other makes its own.
+"""
+
+import os
+import pathlib
 import shutil
 import subprocess
+import tempfile
 
 import pytest
-from docker_harness import Engine, lack, need_engine
+from docker_harness import JS, PROJECT, PYTHON, Engine, lack, need_engine, why_not
 from own_engine import own_engine
+
+engine_of_this_worker = None
+
+
+def pytest_configure(config):
+    global engine_of_this_worker
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0" and not why_not():
+        engine_of_this_worker = own_engine(Engine(), JS, PROJECT, PYTHON)
+        os.environ["DOCKER_HOST"] = engine_of_this_worker.host
+
+
+def pytest_unconfigure(config):
+    if engine_of_this_worker:
+        engine_of_this_worker.close()
+
+
+@pytest.fixture()
+def short_path():
+    """A folder whose name leaves room for that of a socket; pytest's own may not."""
+    with tempfile.TemporaryDirectory(prefix="plsm-", dir="/tmp") as folder:
+        yield pathlib.Path(folder)
 
 
 @pytest.fixture(scope="session")
 def private_engine():
     """An Engine of our own, made once: copying its images takes seconds."""
     need_engine()
-    made = own_engine(Engine())
+    made = own_engine(Engine(), JS, PROJECT)
     yield made
     made.close()
 

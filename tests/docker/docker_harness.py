@@ -26,11 +26,15 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 from daemon_harness import PLIMSOLLD, ROOT, Daemon  # noqa: E402
 
-SOCKET = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")
-JS, PROJECT = "plimsoll/sandbox-js:latest", "plimsoll/sandbox:latest"
+JS, PROJECT, PYTHON = "plimsoll/sandbox-js:latest", "plimsoll/sandbox:latest", "plimsoll/sandbox-python:latest"
 LABEL = "io.plimsoll.test"  # on our images, and so on all their containers: PROCESS.NUMBER
 HANG_SECONDS = 90
 REQUIRED = os.environ.get("SANDBOX_TEST_REQUIRE_DOCKER") == "1"
+
+
+def engine_socket():
+    """Where the Engine of these tests listens: a worker beside the first has one of its own (conftest.py)."""
+    return os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -47,8 +51,8 @@ class UnixConnection(http.client.HTTPConnection):
 class Engine:
     """The Engine's API, as another party on the same host uses it."""
 
-    def __init__(self, path=SOCKET):
-        self.path = path
+    def __init__(self, path=None):
+        self.path = path or engine_socket()
         self.label = None  # when set, only containers that have it are listed
 
     def call(self, method, target, body=None, kind="application/json"):
@@ -124,12 +128,12 @@ def why_not():
     try:
         engine = Engine()
         if engine.call("GET", "/version")[0] != 200:
-            return f"the Engine at {SOCKET} does not answer; scripts/docker-up starts one"
+            return f"the Engine at {engine_socket()} does not answer; scripts/docker-up starts one"
         for image in (JS, PROJECT):
             if engine.call("GET", f"/images/{image}/json")[0] != 200:
                 return f"there is no image {image}; make images builds it"
     except OSError as error:
-        return f"no Engine at {SOCKET} ({error.strerror}); scripts/docker-up starts one"
+        return f"no Engine at {engine_socket()} ({error.strerror}); scripts/docker-up starts one"
     return None
 
 

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 
-from docker_harness import JS, PROJECT, ROOT, Engine, UnixConnection, wait_until
+from docker_harness import ROOT, Engine, UnixConnection, wait_until
 
 DOCKER_UP = ROOT / "scripts/docker-up"
 START_SECONDS = 120
@@ -123,12 +123,12 @@ def ended(pid):
     return process_state(pid) in (None, "Z")
 
 
-def own_engine(source):
-    """A started one that has the images of the other tests."""
+def own_engine(source, *images):
+    """A started one that has those images of another."""
     made = OwnEngine()
     try:
         made.start()
-        made.load(source, JS, PROJECT)
+        made.load(source, *images)
         return made
     except BaseException:
         made.close()

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 from own_engine import process_state
-from docker_harness import (JS, PROJECT, SOCKET, engine, images, javascript, project, settings_of, snippet,  # noqa: F401
+from docker_harness import (JS, PROJECT, engine, engine_socket, images, javascript, project, settings_of, snippet,  # noqa: F401
                             start_daemon, wait_until)
 from daemon_harness import CAPACITY, ENVIRONMENT, PLIMSOLLD, in_background, reason_of, start_and_fail
 
@@ -279,7 +279,7 @@ class Relay:
 @pytest.mark.parametrize("kind", BEGIN)
 def test_connections_that_are_cut_in_the_middle_of_a_run(engine, images, kind):  # noqa: F811
     with tempfile.TemporaryDirectory(prefix="plsm-relay-", dir="/tmp") as folder:
-        relay = Relay(pathlib.Path(folder) / "engine.sock", SOCKET)
+        relay = Relay(pathlib.Path(folder) / "engine.sock", engine_socket())
         try:
             with start_daemon(images, DOCKER_HOST=f"{folder}/engine.sock") as daemon:
                 wait = BEGIN[kind](daemon)

@@ -202,9 +202,9 @@ def test_a_drained_daemon_leaves_nothing(engine, images):
     assert engine.names("plsm-pool-") == [] and engine.names("plsm-run-") == []
 
 
-def test_dead_socket_directories_are_removed(engine, images, tmp_path):
+def test_dead_socket_directories_are_removed(engine, images, short_path):
     def directory(name, live=False, old=True):
-        place = tmp_path / name
+        place = short_path / name
         place.mkdir()
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(place / "s"))
@@ -220,7 +220,7 @@ def test_dead_socket_directories_are_removed(engine, images, tmp_path):
     live, kept = directory("plsm-broker-live", live=True)
     young, _ = directory("plsm-broker-young", old=False)
     foreign, _ = directory("other")
-    with start_daemon(images, TMPDIR=tmp_path, PLIMSOLL_TEST="1"):
+    with start_daemon(images, TMPDIR=short_path, PLIMSOLL_TEST="1"):
         pass
     assert not dead.exists(), "the start's own sweep takes it"
     assert live.exists() and young.exists() and foreign.exists()

@@ -212,14 +212,14 @@ def test_a_clock_that_is_wrong_by_a_day_runs_snippets(images, runtime, clock, sh
         assert javascript(daemon, "console.log(1)")["out"] == b"1\n"
 
 
-def test_a_killed_daemon_leaves_sockets_that_the_next_removes(images, runtime, tmp_path):
+def test_a_killed_daemon_leaves_sockets_that_the_next_removes(images, runtime, short_path):
     """A directory of the startup proof, as a daemon that dies in the middle of it leaves it."""
-    with start_daemon(images, SANDBOX_DOCKER_RUNTIME=runtime, TMPDIR=tmp_path):
-        assert list(tmp_path.iterdir()) == []
-    dead = tmp_path / "plsm-smoke-sock-abcdef"
+    with start_daemon(images, SANDBOX_DOCKER_RUNTIME=runtime, TMPDIR=short_path):
+        assert list(short_path.iterdir()) == []
+    dead = short_path / "plsm-smoke-sock-abcdef"
     dead.mkdir(mode=0o700)
     script = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen()"
     subprocess.run(["python3", "-c", script, dead / "host-api.sock"], check=True)
     os.utime(dead, (time.time() - 120,) * 2)
-    with start_daemon(images, SANDBOX_DOCKER_RUNTIME=runtime, TMPDIR=tmp_path):
-        assert list(pathlib.Path(tmp_path).iterdir()) == []
+    with start_daemon(images, SANDBOX_DOCKER_RUNTIME=runtime, TMPDIR=short_path):
+        assert list(pathlib.Path(short_path).iterdir()) == []

@@ -9,9 +9,8 @@ nowhere, so there a row says by `gvisor` that only its outcome counts, not that 
 import platform
 
 import pytest
-from docker_harness import (JS, ROOT, Engine, engine, lack, need_runtime, project, start_daemon)  # noqa: F401
+from docker_harness import (JS, PYTHON, ROOT, Engine, engine, lack, need_runtime, project, start_daemon)  # noqa: F401
 
-PYTHON = "plimsoll/sandbox-python:latest"
 PROFILE = ROOT / "packaging/seccomp.json"
 
 PRELUDE = r"""

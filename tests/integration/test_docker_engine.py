@@ -70,6 +70,16 @@ def test_no_engine_is_refused():
     assert "not an image reference" in said and "nonexistent" not in said, "it is checked before the Engine is asked"
 
 
+@pytest.mark.parametrize("length, what", [(100, "socket for the startup proof"), (300, "directory for a socket")])
+def test_a_temporary_folder_with_too_long_a_name(fake, tmp_path, length, what):
+    folder = tmp_path / "x"
+    while len(str(folder)) < length:
+        folder = folder / ("x" * min(200, length - len(str(folder))))
+    folder.mkdir(parents=True)
+    assert f"no {what} under TMPDIR: File name too long" in fails_on(fake, TMPDIR=folder)
+    assert not list(folder.iterdir())
+
+
 def write_context(folder, name, host):
     import hashlib
     place = pathlib.Path(folder) / "contexts/meta" / hashlib.sha256(name.encode()).hexdigest()

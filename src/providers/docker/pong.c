@@ -39,8 +39,10 @@ static void *serve(void *data)
 static bool listen_at(docker_pong *pong)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(pong->path) >= sizeof(address.sun_path))
+    if (strlen(pong->path) >= sizeof(address.sun_path)) {
+        errno = ENAMETOOLONG;
         return false;
+    }
     memcpy(address.sun_path, pong->path, strlen(pong->path));
     pong->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     return pong->listener >= 0 &&
@@ -53,7 +55,8 @@ static bool start_thread(docker_pong *pong)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    pong->running = pthread_create(&pong->thread, NULL, serve, pong) == 0;
+    errno = pthread_create(&pong->thread, NULL, serve, pong);
+    pong->running = errno == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return pong->running;
 }
@@ -63,6 +66,8 @@ bool docker_pong_start(docker_pong *pong, const char *tmpdir, plim_error *err)
     *pong = (docker_pong){.listener = -1, .stop = -1};
     int length =
         snprintf(pong->directory, sizeof(pong->directory), "%s/plsm-smoke-sock-XXXXXX", tmpdir);
+    if ((size_t)length >= sizeof(pong->directory))
+        errno = ENAMETOOLONG;
     if ((size_t)length >= sizeof(pong->directory) || !mkdtemp(pong->directory)) {
         pong->directory[0] = '\0';
         return core_refuse_environment(err, "no directory for a socket under TMPDIR: %s",
@@ -72,7 +77,8 @@ bool docker_pong_start(docker_pong *pong, const char *tmpdir, plim_error *err)
     pong->stop = eventfd(0, EFD_CLOEXEC);
     if (pong->stop >= 0 && listen_at(pong) && start_thread(pong))
         return true;
-    core_refuse_environment(err, "no socket for the startup proof: %s", base_errno_text(errno));
+    core_refuse_environment(err, "no socket for the startup proof under TMPDIR: %s",
+                            base_errno_text(errno));
     docker_pong_stop(pong);
     return false;
 }

@@ -65,6 +65,7 @@ class Builder:
             layer.folder(PROGRAM_FOLDER)
             for name, mode in PROGRAM_NAMES:
                 layer.file(f"{PROGRAM_FOLDER}/{name}", self.program.read_bytes(), mode)
+            layer.file(f"{PROGRAM_FOLDER}/{recipes.WARM.name}", recipes.WARM.read_bytes())  # CTL_WARM
 
     def npm(self, recipe, layer):
         say(f"{recipe.name}: installing {', '.join(recipe.npm)} from the lock")
@@ -109,7 +110,7 @@ class Builder:
                 made_of = (recipe.commands, recipe.links, self.book.debian, self.book.exclude, self.book.include, self.arch)
                 parts.append((self.packages, [repr(pins), repr(made_of)]))
             if recipe.control_program or recipe.empty_files:
-                content = [self.program.read_bytes()] if recipe.control_program else []
+                content = [self.program.read_bytes(), recipes.WARM.read_bytes()] if recipe.control_program else []
                 parts.append((self.ours, [repr(recipe.empty_files), *content]))
             if recipe.npm:
                 parts.append((self.npm, [repr(recipe.npm), self.arch, *(file.read_bytes() for file in recipes.NPM_FILES)]))

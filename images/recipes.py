@@ -8,6 +8,7 @@ import tomllib
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 NPM_FILES = (FOLDER / "npm/package.json", FOLDER / "npm/package-lock.json")
+WARM = FOLDER.parent / "guest/drivers/warm.js"  # beside the control program
 CODE = ("layers.py", "debian.py", "build.py")  # a change in how an image is built is a change of the image
 
 
@@ -114,5 +115,5 @@ def inputs(book, name, arch, program):
         if recipe.npm:
             parts += [file.read_bytes() for file in NPM_FILES]
         if recipe.control_program:
-            parts.append(program.read_bytes())
+            parts += [program.read_bytes(), WARM.read_bytes()]
     return digest(*parts)

@@ -32,13 +32,13 @@
  *       The same for a snippet, but COMMAND becomes its one child: as the first process of the
  *       container it proves its isolation, writes MARKER, starts COMMAND with the container's own
  *       output, and only then reads stdin: the head of a run (CTL_HEAD_BYTES), then exactly so many
- *       bytes as it announces, which are COMMAND's input. When COMMAND has ended, everything else
- * in the container is killed, and when nobody is left who could write, an end frame goes to stdout
- * and one to stderr. Its exit status is COMMAND's, 128 + signal for a signal. A member of a pool is
- * this program between the marker and the head: COMMAND has started and waits. When stdin ends
- * before all of its input has come, COMMAND is killed, never having seen the end of its input, and
- * this exits CTL_EXIT_NO_INPUT without a frame. It also ends without one when COMMAND ended before
- * the head had come.
+ *       bytes as it announces, which are COMMAND's input. When COMMAND has ended, or where the
+ * kernel tells that (watch.h) when it has asked to, everything else in the container is killed, and
+ * when nobody is left who could write, an end frame goes to stdout and one to stderr. Its exit
+ * status is COMMAND's, 128 + signal for a signal. A member of a pool is this program between the
+ * marker and the head: COMMAND has started and waits. When stdin ends before all of its input has
+ * come, COMMAND is killed, never having seen the end of its input, and this exits CTL_EXIT_NO_INPUT
+ * without a frame. It also ends without one when COMMAND ended before the head had come.
  *
  *   run MARKER
  *       Writes MARKER to stderr, proves its isolation, reads one plan from stdin to its end, runs
@@ -63,7 +63,9 @@
  * read the program's file is of CTL_PROGRAM, under every other runtime.
  */
 #define CTL_PROGRAM_RUNSC "/usr/local/lib/plimsoll/plimsoll-guest-runsc"
-#define CTL_PATH          "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+/* What node loads before a snippet, where an image has it (guest/drivers/warm.js). */
+#define CTL_WARM "/usr/local/lib/plimsoll/warm.js"
+#define CTL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* Variables it reads: the work directory (default CTL_WORK), created when missing. */
 #define CTL_ENV_WORK "PLIMSOLL_WORK"

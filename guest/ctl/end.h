@@ -1,5 +1,5 @@
 /*
- * The end of a container, told by its first process: everything else in it is ended, what its
+ * The end of a container, told by its first process: what its
  * kernel counted is read, and a signed frame becomes the last thing on each stream. The frame
  * stands in ctl.h.
  */
@@ -13,9 +13,9 @@
 uint32_t ctl_end_full_places(void);
 
 /*
- * End every other process and write the frames to both descriptors. `disk` is what
- * ctl_end_full_places said. False when somebody could not be ended, or a descriptor broke: then no
- * frame, or only one, was written.
+ * Write the frames to both descriptors, once ctl_tree_end has ended every other process. `disk` is
+ * what ctl_end_full_places said. False when a descriptor broke: then no frame, or only one, was
+ * written.
  */
 bool ctl_end_write(const int streams[2], const unsigned char key[CTL_KEY_BYTES], int status,
                    uint32_t disk);

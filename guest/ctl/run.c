@@ -9,6 +9,7 @@
 #include "plan.h"
 #include "report.h"
 #include "step.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +46,7 @@ static bool show_streams(void)
 static int end(bool wrote)
 {
     int status = wrote ? CTL_EXIT_OK : CTL_EXIT_NO_REPORT;
-    if (wrote && run.has_key && getpid() == 1)
+    if (wrote && run.has_key && ctl_tree_end(0))
         ctl_end_write(run.streams, run.plan.key, status, run.disk);
     explicit_bzero(run.plan.key, sizeof run.plan.key);
     return status;

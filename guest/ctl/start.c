@@ -4,6 +4,7 @@
 #include "io.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 int ctl_start_read(char **operands, struct ctl_start *out)
 {
@@ -20,6 +21,18 @@ int ctl_start_read(char **operands, struct ctl_start *out)
         return CTL_EXIT_OK;
     ctl_complain("no command after the environment", 0);
     return CTL_EXIT_NO_EXEC;
+}
+
+void ctl_start_warm(struct ctl_start *start)
+{
+    static char option[] = "--require", file[] = CTL_WARM, input[] = "-";
+    static char *warm[] = {NULL, option, file, input, NULL};
+    char **command = start->command;
+    if (!command[0] || strcmp(command[0], "node") != 0 || !command[1] ||
+        strcmp(command[1], "-") != 0 || command[2] || access(file, R_OK) != 0)
+        return;
+    warm[0] = command[0];
+    start->command = warm;
 }
 
 int ctl_start_exec(const struct ctl_start *start)

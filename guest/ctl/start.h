@@ -13,6 +13,12 @@ struct ctl_start {
 /* Read `[NAME=value ...] COMMAND ...`. CTL_EXIT_OK, or the exit status of a complaint. */
 int ctl_start_read(char **operands, struct ctl_start *out);
 
+/*
+ * Where the command is `node -` and the image has CTL_WARM, have node load that first. Nothing else
+ * is changed: node takes the option away before code of a guest sees its options.
+ */
+void ctl_start_warm(struct ctl_start *start);
+
 /* Become the command. Returns only to say why not: the exit status of a complaint. */
 int ctl_start_exec(const struct ctl_start *start);
 

@@ -7,6 +7,7 @@
 #include "isolation.h"
 #include "start.h"
 #include "tree.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +22,10 @@ enum { PIECE_BYTES = 64 << 10 };
 /* All of a run. Static, because an environment is large and there is one run in a process. */
 static struct {
     struct ctl_start start;
-    pid_t guest;
-    int status;       /* of the guest, once it has ended */
+    pid_t guest;      /* 0 once it has ended, or asked to */
+    pid_t leaving;    /* the guest that has asked to end, and has not */
+    int status;       /* of the guest, once it has ended or asked to */
+    int watch;        /* readable when somebody asks to end; -1 when that is not told */
     int children;     /* readable when a child may have ended */
     int in, to_guest; /* -1 once they are done with */
     unsigned char head[CTL_HEAD_BYTES];
@@ -58,6 +61,7 @@ static bool start_guest(void)
     if (sigprocmask(SIG_SETMASK, &all, NULL) < 0 || pipe2(ends, O_CLOEXEC) < 0)
         return false;
     run.children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    run.watch = ctl_watch_exits();
     run.guest = run.children < 0 ? -1 : fork();
     if (run.guest == 0)
         become_guest(ends[0]);
@@ -81,6 +85,15 @@ static void reap(void)
         run.guest = 0;
         run.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     }
+}
+
+/* Somebody asks to end. Of the guest that is its end: it runs no more. */
+static void hear_out(void)
+{
+    if (!ctl_watch_take(run.watch, run.guest, &run.status))
+        return;
+    run.leaving = run.guest;
+    run.guest = 0;
 }
 
 /* All of the input was read and passed on: its end is the guest's. */
@@ -138,11 +151,14 @@ static bool serve(void)
             {.fd = run.children, .events = POLLIN},
             {.fd = reads ? run.in : -1, .events = POLLIN},
             {.fd = run.waiting.len ? run.to_guest : -1, .events = POLLOUT},
+            {.fd = run.watch, .events = POLLIN},
         };
         if (poll(fds, sizeof fds / sizeof fds[0], -1) < 0)
             continue;
         if (fds[0].revents)
             reap();
+        if (run.guest && fds[3].revents)
+            hear_out();
         if (fds[1].revents && !take_in())
             return false;
         pass_on();
@@ -151,9 +167,27 @@ static bool serve(void)
     return true;
 }
 
-int ctl_supervise(const char *marker, char **operands)
+/* Start the guest, feed it and tell its end. The exit status. */
+static int run_guest(void)
 {
     static const int streams[2] = {STDOUT_FILENO, STDERR_FILENO};
+    if (!start_guest()) {
+        ctl_complain("the command cannot be started", errno);
+        return CTL_EXIT_NO_EXEC;
+    }
+    if (!serve()) {
+        ctl_tree_end(0);
+        return CTL_EXIT_NO_INPUT;
+    }
+    uint32_t disk = run.status ? ctl_end_full_places() : 0;
+    if (has_head() && ctl_tree_end(run.leaving))
+        ctl_end_write(streams, run.head, run.status, disk);
+    explicit_bzero(run.head, sizeof run.head);
+    return run.status;
+}
+
+int ctl_supervise(const char *marker, char **operands)
+{
     if (!ctl_isolation_may_read(ctl_isolation_prove())) {
         ctl_complain(CTL_ERROR_ISOLATION, 0);
         return CTL_EXIT_ISOLATION;
@@ -161,19 +195,8 @@ int ctl_supervise(const char *marker, char **operands)
     int status = ctl_start_read(operands, &run.start);
     if (status != CTL_EXIT_OK)
         return status;
+    ctl_start_warm(&run.start);
     if (!ctl_write_all(STDERR_FILENO, plim_bytes_of(marker)))
         return CTL_EXIT_NO_REPORT;
-    if (!start_guest()) {
-        ctl_complain("the command cannot be started", errno);
-        return CTL_EXIT_NO_EXEC;
-    }
-    if (!serve()) {
-        ctl_tree_end();
-        return CTL_EXIT_NO_INPUT;
-    }
-    uint32_t disk = run.status ? ctl_end_full_places() : 0;
-    if (has_head())
-        ctl_end_write(streams, run.head, run.status, disk);
-    explicit_bzero(run.head, sizeof run.head);
-    return run.status;
+    ctl_watch_leave(run_guest());
 }

@@ -2,7 +2,8 @@
 #ifndef GUEST_CTL_SUPERVISE_H
 #define GUEST_CTL_SUPERVISE_H
 
-/* The exit status. `operands` are those after the marker. */
+/* Returns an exit status before there is a guest, and ends this process with its status after it.
+ * `operands` are those after the marker. */
 int ctl_supervise(const char *marker, char **operands);
 
 #endif

@@ -3,6 +3,7 @@
 #define GUEST_CTL_TREE_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /*
  * Send SIGKILL to every process that descends from us and wait, within a bound, until there is
@@ -13,10 +14,11 @@
 void ctl_tree_kill(void);
 
 /*
- * As the first process of a container: end every other process in it and wait, within a bound, for
- * all of them, so that none of the guest's lives when this returns true. The caller has blocked
- * SIGCHLD.
+ * As the first process of a container: end every other process in it, so that none of them does
+ * anything more when this returns true, and wait for that within a bound. `leaving` is one that
+ * stands in a call to end, or 0: killed, it does nothing more, and its memory is not waited for.
+ * The caller has blocked SIGCHLD.
  */
-bool ctl_tree_end(void);
+bool ctl_tree_end(pid_t leaving);
 
 #endif

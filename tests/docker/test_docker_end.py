@@ -158,6 +158,45 @@ def test_orphans_are_reaped_while_it_runs(daemon):
     assert (found["exit"], found["out"], found["limit"]) == (0, b"ok\n", "")
 
 
+@pytest.mark.parametrize("code, status", [
+    ("const { spawnSync } = require('child_process'); process.exitCode ="
+     " [0, 3, 255].every(n => spawnSync('/bin/sh', ['-c', `exit ${n}`]).status === n) ? 7 : 1", 7),
+    ("const { spawnSync } = require('child_process'); process.exitCode ="
+     " spawnSync('/bin/sh', ['-c', 'kill -9 $$']).signal === 'SIGKILL' ? 7 : 1", 7),
+    ("const { Worker } = require('worker_threads'); new Worker('process.exit(9)', { eval: true })"
+     ".on('exit', status => process.exit(status))", 9),
+    ("process.on('exit', () => process.exit(6))", 6), ("process.exit(256 + 4)", 4), ("process.reallyExit(8)", 8),
+    ("process.abort()", 134), ("process.on('exit', () => process.kill(process.pid, 'SIGKILL'))", 137)],
+    ids=["children", "killed child", "worker", "exit in exit", "more than a byte", "at once", "abort", "killed at its exit"])
+def test_an_end_is_the_guests_own(daemon, code, status):
+    """The first process hears of every end before it is over (watch.h); only the guest's own counts, and no other is changed."""
+    found = javascript(daemon, code, timeout_ms=30000)
+    assert (found["exit"], found["limit"], found["timed_out"]) == (status, "", False)
+
+
+def test_all_output_before_the_end_is_there(daemon):
+    found = javascript(daemon, "const fs = require('fs'); for (let i = 0; i < 60; i++) {"
+                               "fs.writeSync(1, 'o'.repeat(999) + '\\n'); fs.writeSync(2, 'e'.repeat(999) + '\\n'); }"
+                               "process.stdout.write('last'); process.stderr.write('last'); process.exit(3)")
+    assert (found["exit"], len(found["out"]), len(found["err"])) == (3, 60004, 60004)
+    assert found["out"].endswith(b"last") and found["err"].endswith(b"last")
+
+
+STATE = """[process.argv.length, process.execArgv, Object.keys(require.cache), module.children, module.paths,
+  process.eventNames().map(name => [name, process.listenerCount(name)]), process._getActiveHandles().length,
+  Object.getOwnPropertyNames(globalThis), Object.keys(process.env)]"""
+
+
+def test_nothing_is_loaded_that_a_snippet_would_see(daemon):
+    """Node compiles what prints before it reads the code (warm.js), and leaves no trace that another node would not have."""
+    found = javascript(daemon, f"const said = JSON.stringify({STATE}); console.log(said);"
+                               "const { spawnSync } = require('child_process'); const input = "
+                               f"`console.log(JSON.stringify({STATE}))`;"
+                               "process.stdout.write(spawnSync(process.execPath, ['-'], { input }).stdout)", timeout_ms=30000)
+    ours, of_a_node_alone = found["out"].decode().splitlines()
+    assert ours == of_a_node_alone and ours.startswith("[2,[],[],[],")
+
+
 # Limits, on evidence.
 
 def test_a_memory_bomb(daemon):

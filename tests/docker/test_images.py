@@ -170,10 +170,13 @@ def test_nothing_in_it_belongs_to_a_guest_or_gives_rights(image):
 def test_the_control_program_is_that_of_this_release(image):
     listed = shell("stat -c '%a %u %g %n' /usr/local/lib/plimsoll/*; sha256sum /usr/local/lib/plimsoll/*", image, "0:0").split("\n")
     assert listed[:2] == ["711 0 0 /usr/local/lib/plimsoll/plimsoll-guest", "755 0 0 /usr/local/lib/plimsoll/plimsoll-guest-runsc"]
-    assert listed[2].split()[0] == listed[3].split()[0], "both are the same bytes"
+    assert listed[2] == "644 0 0 /usr/local/lib/plimsoll/warm.js"
+    program, same, warm = (line.split()[0] for line in listed[3:6])
+    assert program == same, "both are the same bytes"
+    assert warm == hashlib.sha256((containers.ROOT / "guest/drivers/warm.js").read_bytes()).hexdigest()
     built = containers.ROOT / "build/release/guest/ctl/plimsoll-guest"
     if built.exists():
-        assert listed[2].split()[0] == hashlib.sha256(built.read_bytes()).hexdigest()
+        assert program == hashlib.sha256(built.read_bytes()).hexdigest()
 
 
 def test_it_is_static_and_small():

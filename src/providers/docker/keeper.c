@@ -171,6 +171,8 @@ static bool await_removal(docker_engine *engine, const char *name)
 
 static bool carry_out(docker_keeper *keeper, const docker_removal *removal)
 {
+    if (removal->ended)
+        sleep_ms(DOCKER_ANSWER_FIRST_MS);
     bool gone = (removal->ended && await_removal(removal->engine, removal->name)) ||
                 remove_by_force(removal->engine, removal->name, removal->in_doubt);
     docker_keeper_forget(keeper, removal->name);

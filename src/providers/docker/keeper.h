@@ -22,6 +22,12 @@ bool docker_keeper_hold(docker_keeper *keeper, const char *name) PLIM_MUST_USE;
 /* For a name under which nothing was created. */
 void docker_keeper_forget(docker_keeper *keeper, const char *name);
 
+/*
+ * What follows a run in the background waits this long, so that on a small machine it is not in the
+ * way of the answer, which is being written. The Engine takes 70 to 100 ms for a removal.
+ */
+enum { DOCKER_ANSWER_FIRST_MS = 15 };
+
 typedef struct docker_removal {
     docker_engine *engine;
     char name[DOCKER_NAME_MAX];

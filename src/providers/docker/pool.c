@@ -293,8 +293,11 @@ static bool rest(docker_pool *pool, const run_ctx *ctx)
     run_ctx bounded = run_ctx_until(ctx, base_deadline_after_ms(LOOK_MS));
     eventfd_t ignored;
     run_wait wait = run_ctx_poll(&bounded, &fd, 1);
-    if (wait == RUN_READY)
+    if (wait == RUN_READY) {
+        run_ctx answer_first = run_ctx_until(ctx, base_deadline_after_ms(DOCKER_ANSWER_FIRST_MS));
+        wait = run_ctx_poll(&answer_first, NULL, 0);
         eventfd_read(pool->wake, &ignored);
+    }
     return wait == RUN_READY || wait == RUN_DEADLINE;
 }
 

@@ -1,0 +1,195 @@
+/* The watch over ends: who is told of, who goes on, and what a kernel without it does. Each test
+ * runs in a process of its own, since a filter cannot be taken off. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "watch.h"
+
+enum { SOON_MS = 20000, NO_WATCH = 77, PASSED = 0, FAILED = 1 };
+
+/* In the process that watches: leave with FAILED unless it holds. */
+static void need(bool holds)
+{
+    if (!holds)
+        ctl_watch_leave(FAILED);
+}
+
+static int start_watch(void)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return -1;
+    int watch = ctl_watch_exits();
+    if (watch < 0)
+        ctl_watch_leave(NO_WATCH);
+    return watch;
+}
+
+static void await(int watch)
+{
+    struct pollfd fd = {.fd = watch, .events = POLLIN};
+    need(poll(&fd, 1, SOON_MS) == 1 && (fd.revents & POLLIN));
+}
+
+static bool is_alive(pid_t pid)
+{
+    return waitpid(pid, NULL, WNOHANG) == 0;
+}
+
+/* The guest's own end is told, with its status, before it is over. */
+static void tell(int status, int expected)
+{
+    int watch = start_watch(), told = -1;
+    pid_t guest = fork();
+    if (guest == 0)
+        _exit(status);
+    need(guest > 0);
+    await(watch);
+    need(ctl_watch_take(watch, guest, &told) && told == expected);
+    usleep(20000);
+    need(is_alive(guest)); /* it stands in its call */
+    need(kill(guest, SIGKILL) == 0);
+    int end;
+    need(waitpid(guest, &end, 0) == guest && WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL);
+    ctl_watch_leave(PASSED);
+}
+
+static void tell_zero(void)
+{
+    tell(0, 0);
+}
+
+static void tell_of_a_byte(void)
+{
+    tell(0x1207, 7);
+}
+
+/* Whoever is not the guest ends as it would have, and is reaped with its own status. */
+static void let_others_end(void)
+{
+    int watch = start_watch(), told = -1, end;
+    for (int status = 0; status < 4; status++) {
+        pid_t other = fork();
+        if (other == 0)
+            _exit(status);
+        await(watch);
+        need(!ctl_watch_take(watch, getpid(), &told) && told == -1);
+        need(waitpid(other, &end, 0) == other && WIFEXITED(end) && WEXITSTATUS(end) == status);
+    }
+    ctl_watch_leave(PASSED);
+}
+
+static void *end_everything(void *data)
+{
+    (void)data;
+    _exit(5);
+}
+
+/* The end by a thread that is not the first is that of the process all the same. */
+static void let_a_thread_end_it(void)
+{
+    int watch = start_watch(), told = -1, end;
+    pid_t guest = fork();
+    if (guest == 0) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, end_everything, NULL);
+        pthread_join(thread, NULL);
+    }
+    await(watch);
+    need(!ctl_watch_take(watch, guest, &told));
+    need(waitpid(guest, &end, 0) == guest && WIFEXITED(end) && WEXITSTATUS(end) == 5);
+    ctl_watch_leave(PASSED);
+}
+
+/* One that is killed while it asks leaves nothing to take. */
+static void outlive_the_killed(void)
+{
+    int watch = start_watch(), told = -1;
+    pid_t guest = fork();
+    if (guest == 0)
+        _exit(1);
+    await(watch);
+    need(kill(guest, SIGKILL) == 0 && waitpid(guest, NULL, 0) == guest);
+    need(!ctl_watch_take(watch, guest, &told) && told == -1);
+    ctl_watch_leave(PASSED);
+}
+
+/* An end by a signal is no call, so it is seen when it is over. */
+static void hear_nothing_of_signals(void)
+{
+    int watch = start_watch(), end;
+    pid_t guest = fork();
+    if (guest == 0) {
+        kill(getpid(), SIGKILL);
+        pause();
+    }
+    need(waitpid(guest, &end, 0) == guest && WIFSIGNALED(end));
+    struct pollfd fd = {.fd = watch, .events = POLLIN};
+    need(poll(&fd, 1, 0) == 0);
+    ctl_watch_leave(PASSED);
+}
+
+/* Without no_new_privs a process without rights gets no watch, and its ends are its own. */
+static void do_without(void)
+{
+    if (getuid() == 0)
+        need(setgid(65534) == 0 && setuid(65534) == 0);
+    need(ctl_watch_exits() == -1);
+    _exit(PASSED);
+}
+
+static void run(void (*body)(void))
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        body();
+    int end;
+    assert_int_equal(waitpid(pid, &end, 0), pid);
+    assert_true(WIFEXITED(end));
+    if (WEXITSTATUS(end) == NO_WATCH) {
+        print_message("skip: this kernel tells of no system calls (seccomp)\n");
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(end), PASSED);
+}
+
+#define TEST(name)                                                                                 \
+    static void test_##name(void **state)                                                          \
+    {                                                                                              \
+        (void)state;                                                                               \
+        run(name);                                                                                 \
+    }
+
+TEST(tell_zero)
+TEST(tell_of_a_byte)
+TEST(let_others_end)
+TEST(let_a_thread_end_it)
+TEST(outlive_the_killed)
+TEST(hear_nothing_of_signals)
+TEST(do_without)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tell_zero),          cmocka_unit_test(test_tell_of_a_byte),
+        cmocka_unit_test(test_let_others_end),     cmocka_unit_test(test_let_a_thread_end_it),
+        cmocka_unit_test(test_outlive_the_killed), cmocka_unit_test(test_hear_nothing_of_signals),
+        cmocka_unit_test(test_do_without),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -129,6 +129,30 @@ static void a_run_is_cancelled_from_another_thread(void **state)
     }
 }
 
+/* A caller that was gone before is refused, and no worker is lost over it. */
+static void a_run_that_was_cancelled_before_costs_no_worker(void **state)
+{
+    (void)state;
+    NEEDS_WORKER();
+    plim_sandbox *sandbox = open_wasm(two_slots);
+    expect_run(sandbox, "1", 0, "", "");
+    plim_cancel *cancel = plim_cancel_new();
+    plim_cancel_fire(cancel);
+    pid_t before[64], after[64];
+    size_t count = worker_pids(before, 64);
+    assert_true(count > 0);
+    for (int i = 0; i < 5; i++) {
+        struct call call = {.sandbox = sandbox, .code = "1", .timeout_ms = 30000, .cancel = cancel};
+        run_call(&call);
+        assert_refused(&call.err, PLIM_E_CANCELED, "canceled", PLIM_ND_REQUEST);
+        assert_null(call.result);
+    }
+    assert_int_equal(worker_pids(after, 64), count);
+    assert_memory_equal(before, after, count * sizeof(*before));
+    plim_cancel_free(cancel);
+    plim_sandbox_free(sandbox);
+}
+
 /* One handle stops all calls that hold it. */
 static void one_cancel_stops_several_runs(void **state)
 {
@@ -474,6 +498,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_cancelled_from_another_thread),
+        cmocka_unit_test(a_run_that_was_cancelled_before_costs_no_worker),
         cmocka_unit_test(one_cancel_stops_several_runs),
         cmocka_unit_test(a_killed_worker_is_an_abort_with_its_output),
         cmocka_unit_test(a_killed_guest_keeps_its_stderr),

@@ -445,20 +445,6 @@ static void asking_tells_how_it_went(void **state)
     wasm_run_free(&told.run);
 }
 
-/* A caller that was gone before the worker was asked: it is not asked. */
-static void a_run_of_a_caller_that_is_gone_does_not_start(void **state)
-{
-    (void)state;
-    _cleanup_fd_ int fired = eventfd(1, EFD_CLOEXEC);
-    run_ctx cancelled = {BASE_NEVER, fired};
-    struct told told = run_against((struct liar){.says = PLIM_LIT(START DONE0)}, PLIM_LIT("1"),
-                                   &cancelled, HANG_MS);
-    assert_int_equal(told.end, WASM_RUN_GONE);
-    assert_int_equal(told.run.why, RUN_CANCELED);
-    assert_false(told.run.started);
-    wasm_run_free(&told.run);
-}
-
 static void *cancel_soon(void *argument)
 {
     uint64_t one = 1;
@@ -497,7 +483,6 @@ int main(void)
         cmocka_unit_test(a_cancelled_run_is_gone),
         cmocka_unit_test(a_run_beyond_its_deadline_is_a_timeout),
         cmocka_unit_test(asking_tells_how_it_went),
-        cmocka_unit_test(a_run_of_a_caller_that_is_gone_does_not_start),
         cmocka_unit_test(a_caller_that_goes_during_the_run_ends_it),
     };
     int failed = 0;

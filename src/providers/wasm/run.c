@@ -245,13 +245,6 @@ wasm_run_end wasm_run_on(wasm_pool *pool, wasm_worker *worker, plim_bytes source
 {
     run_ctx bounded = run_ctx_until(ctx, deadline_ns);
     int64_t began_ns = base_monotonic_ns();
-    /* The first input is received without a look at the caller: one that is gone already ends here.
-     */
-    if (ctx->cancel_fd >= 0) {
-        run->why = run_ctx_poll(&(run_ctx){0, ctx->cancel_fd}, NULL, 0);
-        if (run->why == RUN_CANCELED)
-            return stopped(worker, deadline_ns, run);
-    }
     worker->frames.phase = WASM_PHASE_ASKED;
     wasm_run_end end;
     listen_result sent = send_frame(worker, &bounded, PLIM_WORKER_RUN, page_cap, source, run);

@@ -18,6 +18,9 @@ enum {
     ROUNDS_MAX = 50,
     END_WAIT_MS = 2000, /* for the kernel to end what was killed */
     END_LOOK_MS = 10,
+    LEAVE_LOOKS = 20, /* for threads that were killed to take note of it */
+    LEAVE_LOOK_US = 50,
+    EXITING = 0x4, /* PF_EXITING of Linux's sched.h: does nothing more but end */
     STAT_BYTES = 512,
 };
 
@@ -107,6 +110,48 @@ static bool only_we_and(pid_t other)
     return count > 0; /* without a process table nothing is known */
 }
 
+/* Whether a thread is gone, or does nothing more but go. */
+static bool is_over(pid_t process, const char *thread)
+{
+    char path[96], text[STAT_BYTES];
+    snprintf(path, sizeof path, "/proc/%d/task/%s/stat", (int)process, thread);
+    if (!ctl_read_text(path, text, sizeof text))
+        return access(path, F_OK) < 0 && errno == ENOENT;
+    const char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 9; field++)
+        at = strchr(at + 1, ' ');
+    return at && (strtoul(at, NULL, 10) & EXITING);
+}
+
+/* The same of every thread but the first. One that was killed may still finish a write. */
+static bool threads_are_over(pid_t process)
+{
+    char path[64];
+    bool over = true;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+    DIR *folder = opendir(path);
+    if (!folder)
+        return errno == ENOENT;
+    /* cppcheck-suppress readdirCalled ; there is one thread */
+    for (struct dirent *entry; over && (entry = readdir(folder));) {
+        if (entry->d_name[0] != '.' && (pid_t)strtol(entry->d_name, NULL, 10) != process)
+            over = is_over(process, entry->d_name);
+    }
+    closedir(folder);
+    return over;
+}
+
+/* Everybody was killed: does nobody do anything more, one that stands in its call to end apart? */
+static bool only_leaves(pid_t process)
+{
+    for (int i = 0; i < LEAVE_LOOKS && only_we_and(process); i++) {
+        if (threads_are_over(process))
+            return true;
+        usleep(LEAVE_LOOK_US);
+    }
+    return false;
+}
+
 bool ctl_tree_end(pid_t leaving)
 {
     const struct timespec look = {.tv_nsec = END_LOOK_MS * 1000000L};
@@ -117,7 +162,7 @@ bool ctl_tree_end(pid_t leaving)
     if (getpid() != 1)
         return false;
     kill(-1, SIGKILL);
-    if (leaving && only_we_and(leaving))
+    if (leaving && only_leaves(leaving))
         return true;
     for (;;) {
         kill(-1, SIGKILL);

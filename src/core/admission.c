@@ -304,6 +304,7 @@ static void wait_for_removals(core_limiter *limiter, plim_bytes key, const run_c
     const run_ctx until = patience(ctx);
     pthread_mutex_lock(&limiter->mutex);
     struct waiter waiter = {limiter->waiters, woken};
+    /* cppcheck-suppress autoVariables ; it leaves the list before this returns */
     limiter->waiters = &waiter;
     run_wait state = RUN_READY;
     while (state == RUN_READY && crowded(limiter, key)) {

@@ -182,6 +182,24 @@ def test_all_output_before_the_end_is_there(daemon):
     assert found["out"].endswith(b"last") and found["err"].endswith(b"last")
 
 
+WRITERS = """
+const { Worker } = require('worker_threads');
+let ready = 0;
+for (let i = 0; i < 4; i++)
+  new Worker(`const fs = require('fs'); require('worker_threads').parentPort.postMessage(0);
+    for (;;) fs.writeSync(1, 'x')`, { eval: true }).on('message', () => {
+      if (++ready === 4) { setTimeout(() => process.exit(5), 20); }
+    });
+"""
+
+
+@pytest.mark.parametrize("turn", range(6))
+def test_threads_that_write_when_the_end_comes(daemon, turn):
+    """Whatever they still write is output, and before our own last word or not at all."""
+    found = javascript(daemon, WRITERS, timeout_ms=30000)
+    assert (found["exit"], set(found["out"]), found["err"]) == (5, {ord("x")}, b"")
+
+
 STATE = """[process.argv.length, process.execArgv, Object.keys(require.cache), module.children, module.paths,
   process.eventNames().map(name => [name, process.listenerCount(name)]), process._getActiveHandles().length,
   Object.getOwnPropertyNames(globalThis), Object.keys(process.env)]"""

@@ -41,8 +41,8 @@ def commands(own, ident):
 def running(own):
     """The container whose guest is in the middle of its run."""
     def begun():
-        return next((c["Id"] for c in own.containers("plsm-run-")
-                     if c["State"] == "running" and commands(own, c["Id"]) & {"node -", "sleep 60"}), None)
+        return next((c["Id"] for c in own.containers("plsm-run-") if c["State"] == "running"
+                     and any(line.startswith(("node ", "sleep ")) for line in commands(own, c["Id"]))), None)
     return wait_until(begun, "a guest runs")
 
 

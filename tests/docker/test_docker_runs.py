@@ -1,16 +1,18 @@
-"""Snippets and projects in real containers, without a pool and with one: the answers must not differ."""
+"""Snippets and projects in real containers, without a pool, with one, and under our seccomp profile: the answers must not
+differ."""
 
 import json
 import os
 
 import pytest
-from docker_harness import (engine, images, javascript, project, snippet, start_daemon, wait_until)  # noqa: F401
+from docker_harness import (ROOT, engine, images, javascript, project, snippet, start_daemon, wait_until)  # noqa: F401
 from daemon_harness import ENVIRONMENT, ISOLATION, UNSUPPORTED, in_background, reason_of
 
 
-@pytest.fixture(scope="module", params=["0", "2"], ids=["cold", "pool"])
+@pytest.fixture(scope="module", ids=["cold", "pool", "profile"], params=[
+    {}, {"SANDBOX_DOCKER_POOL": "2"}, {"SANDBOX_DOCKER_SECCOMP": ROOT / "packaging/seccomp.json"}])
 def daemon(engine, images, request):
-    with start_daemon(images, SANDBOX_DOCKER_POOL=request.param, NODE_OPTIONS="--require /work/x.js",
+    with start_daemon(images, **request.param, NODE_OPTIONS="--require /work/x.js",
                       HTTP_PROXY="http://secret:secret@proxy.invalid:1") as running:
         yield running
         members = set(engine.names("plsm-pool-"))

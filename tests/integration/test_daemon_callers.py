@@ -146,13 +146,24 @@ def test_slots_of_all_and_slots_of_one(registry, tmp_path):
 
 
 def test_a_slot_comes_back_when_what_ran_is_gone():
-    with Daemon(SANDBOX_MAX_CONCURRENT=1) as daemon:
+    with Daemon(SANDBOX_MAX_CONCURRENT=2, SANDBOX_PER_KEY_CONCURRENT=0) as daemon:
         assert daemon.run("linger 1500")[0] == 200
         assert daemon.metrics()["plimsoll_inflight"] == 1
+        other = in_background(daemon.run, "sleep 3000")
+        wait_until(lambda: daemon.metrics()["plimsoll_inflight"] == 2, "the other run holds a slot")
         status, body = daemon.run("x")
         assert (status, reason_of(body)) == (429, CAPACITY)
-        wait_until(lambda: daemon.metrics()["plimsoll_inflight"] == 0, "the slot is given back")
+        wait_until(lambda: daemon.metrics()["plimsoll_inflight"] == 1, "the slot is given back")
         assert daemon.run("x")[0] == 200
+        assert other()[0] == 200
+
+
+def test_an_answer_waits_where_its_slot_is_the_only_one():
+    """So that whoever asks one by one is not refused for what is left of his own run."""
+    with Daemon(SANDBOX_MAX_CONCURRENT=1) as daemon:
+        for _ in range(3):
+            assert daemon.run("linger 400")[0] == 200
+            assert daemon.metrics()["plimsoll_inflight"] == 0
 
 
 def test_a_burst_and_then_a_rate(registry):

@@ -45,6 +45,12 @@ def test_output_is_cut_at_its_cap_with_a_flag(daemon, size):
     assert not found["err_truncated"]
 
 
+def test_a_module_is_what_node_takes_it_for(daemon):
+    found = javascript(daemon, "import { EOL } from 'node:os'; console.log(typeof EOL, await 7, typeof require)")
+    assert (found["out"], found["exit"]) == (b"string 7 undefined\n", 0)
+    assert javascript(daemon, "console.log(typeof require, this === module.exports)")["out"] == b"function false\n"
+
+
 def test_a_flood_on_both_streams_ends(daemon):
     found = javascript(daemon, "const b = 'y'.repeat(65536); let n = 0;"
                                "for (let i = 0; i < 200; i++) { require('fs').writeSync(1, b);"

@@ -89,6 +89,8 @@ static void *linger(void *data)
 
 static bool begin_to_linger(scripted *provider, core_slot *slot, int64_t ms)
 {
+    if (provider->slot) /* the one before is over, or about to be */
+        pthread_join(provider->lingerer, NULL);
     provider->linger_ms = ms;
     provider->slot = core_slot_hold(slot);
     return pthread_create(&provider->lingerer, NULL, linger, provider) == 0;

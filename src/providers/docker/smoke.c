@@ -123,6 +123,17 @@ static bool judge(const docker_site *site, const docker_state *state, docker_kin
     return true;
 }
 
+/* Some releases of gVisor without that flag do not mount a socket at all, which is an error of the
+ * start. */
+static bool name_the_flag(const docker_state *state, const char *socket, plim_error *err)
+{
+    if (err && socket && docker_is_runsc(state->runtime) &&
+        strstr(plim_error_message(err), DOCKER_SOCKET_INSIDE))
+        plim_error_wrap(err, "it mounts no host socket; register runsc with --host-uds=open and "
+                             "restart the Engine");
+    return false;
+}
+
 /* A snippet image may lack the control program; then env says so and a script looks instead. */
 static bool probe(const docker_site *site, docker_state *state, docker_kind kind,
                   const char *socket, const run_ctx *ctx, docker_proof *proof, plim_error *err)
@@ -137,7 +148,7 @@ static bool probe(const docker_site *site, docker_state *state, docker_kind kind
     if (!arena || !probe_argv(state, first, arena, &own.argv) || !script_argv(arena, &script.argv))
         return plim_refuse_nomem(err);
     if (!run_program(site, state, &own, ctx, &document, &exit_code, err))
-        return false;
+        return name_the_flag(state, socket, err);
     if (kind == DOCKER_SNIPPET)
         proof->control =
             exit_code == EXIT_NOT_FOUND ? DOCKER_CONTROL_SHELL : DOCKER_CONTROL_PROGRAM;

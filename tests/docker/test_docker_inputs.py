@@ -192,7 +192,7 @@ def test_a_flood_that_never_ends(daemon, engine):
 
 # Processes.
 
-FORKS = {"": 192, "runsc": 96, "ptrace": 24}  # what a guest may count on with 256
+FORKS = {"": 192, "runsc": 96, "ptrace": 12}  # what a guest may count on with 256, on a busy machine too
 
 
 def test_a_guest_may_count_on_its_processes(daemon, runtime, engine):

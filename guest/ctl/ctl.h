@@ -32,13 +32,15 @@
  *       The same for a snippet, but COMMAND becomes its one child: as the first process of the
  *       container it proves its isolation, writes MARKER, starts COMMAND with the container's own
  *       output, and only then reads stdin: the head of a run (CTL_HEAD_BYTES), then exactly so many
- *       bytes as it announces, which are COMMAND's input. When COMMAND has ended, or where the
- * kernel tells that (watch.h) when it has asked to, everything else in the container is killed, and
- * when nobody is left who could write, an end frame goes to stdout and one to stderr. Its exit
- * status is COMMAND's, 128 + signal for a signal. A member of a pool is this program between the
- * marker and the head: COMMAND has started and waits. When stdin ends before all of its input has
- * come, COMMAND is killed, never having seen the end of its input, and this exits CTL_EXIT_NO_INPUT
- * without a frame. It also ends without one when COMMAND ended before the head had come.
+ *       bytes as it announces, which are COMMAND's input. When COMMAND has ended, or has asked to
+ *       where the kernel tells that (watch.h), everything else in the container is killed, and when
+ *       nobody is left who could write, an end frame goes to stdout and one to stderr. Its exit
+ *       status is COMMAND's, 128 + signal for a signal. Where COMMAND is `node -` and the image has
+ *       CTL_WARM, node loads that first. A member of a pool is this program between the marker and
+ *       the head: COMMAND has started and waits. When stdin ends before all of its input has come,
+ *       COMMAND is killed, never having seen the end of its input, and this exits
+ *       CTL_EXIT_NO_INPUT without a frame. It also ends without one when COMMAND ended before the
+ *       head had come.
  *
  *   run MARKER
  *       Writes MARKER to stderr, proves its isolation, reads one plan from stdin to its end, runs

@@ -1,7 +1,6 @@
 /*
- * The end of a container, told by its first process: what its
- * kernel counted is read, and a signed frame becomes the last thing on each stream. The frame
- * stands in ctl.h.
+ * The end of a container, told by its first process: what its kernel counted is read, and a signed
+ * frame becomes the last thing on each stream. The frame stands in ctl.h.
  */
 #ifndef GUEST_CTL_END_H
 #define GUEST_CTL_END_H

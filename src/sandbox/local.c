@@ -129,8 +129,8 @@ static bool local_ready(sandbox_backend *base, const run_ctx *ctx, plim_error *e
 /* ---- running ---- */
 
 /*
- * The order of the contract: the request itself, the floor and the rule as far as they
- * can be judged without a startup test, and only then anything that starts a process.
+ * The order of the contract: the request itself, the floor and the rule as far as they can be
+ * judged without a startup test, and only then anything that starts a process.
  */
 static bool local_run(sandbox_backend *base, const core_request *request, const run_ctx *ctx,
                       plim_result **out, plim_error *err)

@@ -171,8 +171,6 @@ static bool await_removal(docker_engine *engine, const char *name)
 
 static bool carry_out(docker_keeper *keeper, const docker_removal *removal)
 {
-    if (removal->ended)
-        sleep_ms(DOCKER_ANSWER_FIRST_MS);
     bool gone = (removal->ended && await_removal(removal->engine, removal->name)) ||
                 remove_by_force(removal->engine, removal->name, removal->in_doubt);
     docker_keeper_forget(keeper, removal->name);
@@ -206,6 +204,8 @@ static void *work(void *data)
         if (!keeper->first)
             keeper->last = &keeper->first;
         pthread_mutex_unlock(&keeper->mutex);
+        if (next->removal.ended)
+            sleep_ms(DOCKER_ANSWER_FIRST_MS);
         carry_out(keeper, &next->removal);
         base_free(next);
         pthread_mutex_lock(&keeper->mutex);

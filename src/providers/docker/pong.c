@@ -66,9 +66,10 @@ bool docker_pong_start(docker_pong *pong, const char *tmpdir, plim_error *err)
     *pong = (docker_pong){.listener = -1, .stop = -1};
     int length =
         snprintf(pong->directory, sizeof(pong->directory), "%s/plsm-smoke-sock-XXXXXX", tmpdir);
-    if ((size_t)length >= sizeof(pong->directory))
+    bool fits = (size_t)length < sizeof(pong->directory);
+    if (!fits)
         errno = ENAMETOOLONG;
-    if ((size_t)length >= sizeof(pong->directory) || !mkdtemp(pong->directory)) {
+    if (!fits || !mkdtemp(pong->directory)) {
         pong->directory[0] = '\0';
         return core_refuse_environment(err, "no directory for a socket under TMPDIR: %s",
                                        base_errno_text(errno));

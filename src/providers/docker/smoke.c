@@ -123,8 +123,8 @@ static bool judge(const docker_site *site, const docker_state *state, docker_kin
     return true;
 }
 
-/* Some releases of gVisor without that flag do not mount a socket at all, which is an error of the
- * start. */
+/* Registered without the flag, some releases of gVisor do not even mount a socket: then it is the
+ * start that fails, before there is anything to probe. */
 static bool name_the_flag(const docker_state *state, const char *socket, plim_error *err)
 {
     if (err && socket && docker_is_runsc(state->runtime) &&

@@ -45,14 +45,14 @@ static bool read_process(const char *name, struct process *process, char *state)
     return true;
 }
 
-static size_t list_processes(struct process *list, size_t most)
+static size_t list_processes(struct process *list)
 {
     size_t count = 0;
     DIR *folder = opendir("/proc");
     if (!folder)
         return 0;
     /* cppcheck-suppress readdirCalled ; there is one thread */
-    for (struct dirent *entry; count < most && (entry = readdir(folder));) {
+    for (struct dirent *entry; count < PROCESSES_MAX && (entry = readdir(folder));) {
         char state;
         if (entry->d_name[strspn(entry->d_name, "0123456789")] != '\0')
             continue;
@@ -91,23 +91,27 @@ void ctl_tree_kill(void)
         return;
     }
     for (unsigned round = 0; round < ROUNDS_MAX; round++) {
-        if (!kill_descendants(list, list_processes(list, PROCESSES_MAX)))
+        if (!kill_descendants(list, list_processes(list)))
             return;
         usleep(1000); /* let what was killed go, and its orphans become our children */
     }
 }
 
-/* Whether nobody is there but us and one other. What was killed can start nobody. */
+/* Whether nobody is there but us and one other. What was killed can start nobody. A zombie counts:
+ * it may be the first thread of a process that has others. */
 static bool only_we_and(pid_t other)
 {
-    struct process list[3];
-    const pid_t self = getpid();
-    size_t count = list_processes(list, sizeof list / sizeof list[0]);
-    for (size_t i = 0; i < count; i++) {
-        if (list[i].pid != self && list[i].pid != other)
-            return false;
+    bool only = true;
+    DIR *folder = opendir("/proc");
+    if (!folder)
+        return false;
+    /* cppcheck-suppress readdirCalled ; there is one thread */
+    for (struct dirent *entry; only && (entry = readdir(folder));) {
+        long pid = strtol(entry->d_name, NULL, 10);
+        only = pid <= 0 || pid == getpid() || pid == other;
     }
-    return count > 0; /* without a process table nothing is known */
+    closedir(folder);
+    return only;
 }
 
 /* Whether a thread is gone, or does nothing more but go. */

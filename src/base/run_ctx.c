@@ -40,3 +40,9 @@ run_wait run_ctx_poll(const run_ctx *ctx, struct pollfd *fds, size_t count)
         fds[i].revents = all[i].revents;
     return RUN_READY;
 }
+
+bool run_ctx_is_canceled(const run_ctx *ctx)
+{
+    run_ctx now = {0, ctx->cancel_fd};
+    return ctx->cancel_fd >= 0 && run_ctx_poll(&now, NULL, 0) == RUN_CANCELED;
+}

@@ -7,6 +7,7 @@
 #define BASE_RUN_CTX_H
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct run_ctx {
@@ -29,6 +30,9 @@ enum { RUN_CTX_POLL_MAX = 7 };
 /* Wait for any of `count` descriptors, the deadline or cancellation. Fills `revents` when
  * RUN_READY. */
 run_wait run_ctx_poll(const run_ctx *ctx, struct pollfd *fds, size_t count);
+
+/* Whether it is cancelled by now, without a wait and whatever its deadline. */
+bool run_ctx_is_canceled(const run_ctx *ctx);
 
 /* The same context with a deadline at most `deadline_ns`. */
 static inline run_ctx run_ctx_until(const run_ctx *ctx, int64_t deadline_ns)

@@ -130,10 +130,9 @@ bool core_gate_foresee(core_gate *gate, const core_request *request, plim_error 
  */
 static void name_departure(const run_ctx *ctx, plim_error *err)
 {
-    run_ctx now = run_ctx_until(ctx, 0);
     if (!err || err->code != PLIM_CODE_INTERNAL || err->not_dispatched != PLIM_ND_NONE)
         return;
-    if (run_ctx_poll(&now, NULL, 0) == RUN_CANCELED)
+    if (run_ctx_is_canceled(ctx))
         core_fail_gone(err, RUN_CANCELED);
     else if (base_monotonic_ns() >= ctx->deadline_ns)
         core_fail_gone(err, RUN_DEADLINE);

@@ -42,8 +42,7 @@ void plim_cancel_fire(plim_cancel *cancel)
 
 bool plim_cancel_fired(const plim_cancel *cancel)
 {
-    run_ctx now = {0, cancel->fd};
-    return run_ctx_poll(&now, NULL, 0) == RUN_CANCELED;
+    return run_ctx_is_canceled(&(run_ctx){BASE_NEVER, cancel->fd});
 }
 
 void plim_cancel_free(plim_cancel *cancel)

@@ -1,7 +1,8 @@
 """An Engine that a test may kill, stop, hang and configure: nobody else's containers are in it.
 
 scripts/docker-up starts it, with its data in a temporary folder, and its images are copied from the Engine of the other
-tests. It is ended by the ID that docker-up recorded, and by no name.
+tests. It is ended by the ID that docker-up recorded, and by no name. Run as a program, this file removes those that killed
+runs of the tests have left.
 """
 
 import json
@@ -20,8 +21,8 @@ PIECE = 1 << 20
 
 
 class OwnEngine(Engine):
-    def __init__(self):
-        self.root = pathlib.Path(tempfile.mkdtemp(prefix="plsm-engine-", dir="/tmp"))
+    def __init__(self, root=None):
+        self.root = root or pathlib.Path(tempfile.mkdtemp(prefix=f"plsm-engine-{os.getpid()}-", dir="/tmp"))
         super().__init__(str(self.root / "engine.sock"))
         self.state = pathlib.Path("/run/plimsoll-engine" + str(self.root / "data").replace("/", "-"))
         self.config = self.root / "daemon.json"
@@ -123,8 +124,16 @@ def ended(pid):
     return process_state(pid) in (None, "Z")
 
 
+def remove_engines_left():
+    """Those of processes that are over: of a run of the tests that was killed."""
+    for root in pathlib.Path("/tmp").glob("plsm-engine-*-*"):
+        if ended(int(root.name.split("-")[2])):
+            OwnEngine(root).close()
+
+
 def own_engine(source, *images):
     """A started one that has those images of another."""
+    remove_engines_left()
     made = OwnEngine()
     try:
         made.start()
@@ -133,3 +142,7 @@ def own_engine(source, *images):
     except BaseException:
         made.close()
         raise
+
+
+if __name__ == "__main__":
+    remove_engines_left()

@@ -192,14 +192,6 @@ static bool answer(wasm_run *run, wasm_run_end end, plim_result **out, plim_erro
  */
 enum { RUN_TRIES = 2 };
 
-/* A short run is over before anybody looks at its caller, so that is done before it has a worker.
- */
-static bool is_gone(const run_ctx *ctx)
-{
-    run_ctx now = {0, ctx->cancel_fd};
-    return ctx->cancel_fd >= 0 && run_ctx_poll(&now, NULL, 0) == RUN_CANCELED;
-}
-
 static bool run_snippet(wasm_provider *provider, const plim_javascript_request *request,
                         plim_bytes principal, const run_ctx *ctx, plim_result **out,
                         plim_error *err)
@@ -208,7 +200,9 @@ static bool run_snippet(wasm_provider *provider, const plim_javascript_request *
     run_ctx bounded = run_ctx_until(ctx, deadline_ns);
     wasm_run_end end = WASM_RUN_LOST;
     wasm_run run;
-    if (is_gone(ctx))
+    /* A short run is over before anybody looks at its caller, so that is done before it has a
+     * worker. */
+    if (run_ctx_is_canceled(ctx))
         return core_refuse_gone(err, RUN_CANCELED);
     wasm_run_init(&run);
     for (int i = 0; i < RUN_TRIES && end == WASM_RUN_LOST && !run.started; i++) {
